@@ -18,9 +18,13 @@ struct Batch {
   parametersVersions @8 :List(Int64);  # version that produced the row; -1: not known
 
   tableMass @9 :Float64;             # what the sampler's weights of all items summed to: probability = weight / mass
+
+  # Of rows that are sequences, whose columns are [longest, ...]: steps of each, zeros behind them. Empty: of others.
+  lengths @10 :List(Int32);
 }
 
 struct SampleRequest {
   rows @0 :Int64;       # of the batch, which is the answer
   timeoutMs @1 :UInt32; # after which nobody waits for it any more
+  table @2 :Text;       # empty: there is one
 }

@@ -17,6 +17,23 @@ struct Content final : Parsed {
 
 const Content& content(const Parsed* parsed) { return *static_cast<const Content*>(parsed); }
 
+/// Of rows that are sequences.
+Status check_lengths(std::span<const std::int32_t> lengths, const Signature& signature, const std::string& where) {
+  const std::int64_t longest = signature[0].shape.rank() == 0 ? 0 : signature[0].shape[0];
+  for (const TensorSpec& column : signature) {
+    if (column.shape.rank() != 0 && column.shape[0] == longest) continue;
+    return Error{Code::kInvalidArgument, fmt::format("{}: column {} of sequences, expected [steps, ...], as many steps "
+                                                     "as in the others",
+                                                     where, column.to_string())};
+  }
+  for (const std::int32_t length : lengths) {
+    if (length >= 1 && length <= longest) continue;
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{}: got a sequence of {} steps, expected 1..{}", where, length, longest)};
+  }
+  return {};
+}
+
 Result<std::unique_ptr<const Parsed>> validate(schema::Envelope::Reader root) {
   const auto message = root.getBatch();
   auto result = std::make_unique<Content>();
@@ -50,6 +67,10 @@ Result<std::unique_ptr<const Parsed>> validate(schema::Envelope::Reader root) {
                    fmt::format("{}: got probability {}, expected 0 < p <= 1", where, probability)};
     }
   }
+  if (message.getLengths().size() != 0) {
+    TROUPE_ASSIGN(rows.lengths, elements_of<std::int32_t>(message.getLengths(), count, where + ": lengths"));
+    TROUPE_TRY(check_lengths(rows.lengths, *result->signature, where));
+  }
   return std::unique_ptr<const Parsed>(std::move(result));
 }
 
@@ -81,12 +102,12 @@ SampledBatchBuilder& SampledBatchBuilder::operator=(SampledBatchBuilder&&) noexc
 SampledBatchBuilder::~SampledBatchBuilder() = default;
 
 Result<SampledBatchBuilder> SampledBatchBuilder::make(FramePool& pool, std::shared_ptr<const Signature> signature,
-                                                      std::int64_t rows) {
+                                                      std::int64_t rows, bool sequences) {
   TROUPE_TRY(check_columns(*signature, rows, "batch"));
   const auto count = static_cast<std::size_t>(rows);
   const auto size = static_cast<unsigned>(rows);
-  constexpr std::size_t kStructWords = 16;  // root pointer, Envelope, Batch
-  constexpr std::size_t kRowLists = 5;      // at most one word a row each
+  constexpr std::size_t kStructWords = 17;  // root pointer, Envelope, Batch
+  constexpr std::size_t kRowLists = 6;      // at most one word a row each
   TROUPE_ASSIGN(MessageWriter writer,
                 MessageWriter::make(pool, kStructWords + column_head_words(*signature) + kRowLists * count,
                                     row_bytes(*signature) * count, signature->size()));
@@ -97,7 +118,9 @@ Result<SampledBatchBuilder> SampledBatchBuilder::make(FramePool& pool, std::shar
                 elements_of<double>(impl->message.initProbabilities(size)),
                 elements_of<double>(impl->message.initPriorities(size)),
                 elements_of<std::int32_t>(impl->message.initTimesSampled(size)),
-                elements_of<std::int64_t>(impl->message.initParametersVersions(size))};
+                elements_of<std::int64_t>(impl->message.initParametersVersions(size)),
+                {}};
+  if (sequences) impl->rows.lengths = elements_of<std::int32_t>(impl->message.initLengths(size));
   std::ranges::fill(impl->rows.parameters_versions, -1);
   impl->columns = lay_out_columns(impl->writer, columns, *impl->signature, rows);
   return SampledBatchBuilder(std::move(impl));
@@ -116,8 +139,8 @@ Frame SampledBatchBuilder::finish(const SampledBatchInfo& info) && {
   content->info = info;
   content->signature = impl->signature;
   content->columns = impl->columns.view();
-  content->rows = {impl->rows.keys, impl->rows.probabilities, impl->rows.priorities, impl->rows.times_sampled,
-                   impl->rows.parameters_versions};
+  content->rows = {impl->rows.keys,          impl->rows.probabilities,       impl->rows.priorities,
+                   impl->rows.times_sampled, impl->rows.parameters_versions, impl->rows.lengths};
   return std::move(impl->writer).finish(std::move(content));
 }
 

@@ -25,6 +25,7 @@ struct SampledRows {
   std::span<F64> priorities;           ///< finite, >= 0
   std::span<I32> times_sampled;        ///< including this time
   std::span<I64> parameters_versions;  ///< version that produced the row; -1 where it is not known
+  std::span<I32> lengths;              ///< of rows that are sequences, [longest, ...]: steps of each; else empty
 };
 
 /// A validated batch. Holds its frame.
@@ -54,15 +55,16 @@ class SampledBatchBuilder {
   using Rows = SampledRows<std::uint64_t, double, std::int32_t, std::int64_t>;
 
   /// Errors: the pool's; kInvalidArgument on a signature beyond the limits of columns.hpp.
+  /// sequences: rows have lengths, and the signature's columns are all [longest, ...].
   static Result<SampledBatchBuilder> make(FramePool& pool, std::shared_ptr<const Signature> signature,
-                                          std::int64_t rows);
+                                          std::int64_t rows, bool sequences = false);
   SampledBatchBuilder(SampledBatchBuilder&&) noexcept;
   SampledBatchBuilder& operator=(SampledBatchBuilder&&) noexcept;
   ~SampledBatchBuilder();
 
   /// To be written completely by the caller; not cleared.
   const MutableBatchView& columns() const;
-  /// Start as 0, parameters_versions as -1.
+  /// Start as 0, parameters_versions as -1. Lengths must be written: 1 .. longest.
   const Rows& rows() const;
 
   Frame finish(const SampledBatchInfo& info) &&;

@@ -11,6 +11,7 @@ using Control = import "control.capnp";
 using Chunk = import "chunk.capnp";
 using Inference = import "inference.capnp";
 using Gradient = import "gradient.capnp";
+using Steps = import "steps.capnp";
 $Cxx.namespace("troupe::messages::schema");
 
 struct Envelope {
@@ -35,5 +36,6 @@ struct Envelope {
     stepsGrant @17 :Metrics.StepsGrant;
     evaluation @18 :Metrics.Evaluation;
     sampleRequest @19 :Batch.SampleRequest;
+    steps @20 :Steps.Steps;
   }
 }

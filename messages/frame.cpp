@@ -70,6 +70,8 @@ std::string_view to_string(Kind kind) {
       return "evaluation";
     case Kind::kSampleRequest:
       return "sample request";
+    case Kind::kSteps:
+      return "steps";
   }
   return "unknown";
 }

@@ -39,6 +39,7 @@ enum class Kind : std::uint16_t {
   kStepsGrant = 17,
   kEvaluation = 18,
   kSampleRequest = 19,
+  kSteps = 20,
 };
 
 /// "trajectory", "batch", ...

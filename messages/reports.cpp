@@ -30,6 +30,7 @@ Status check(const PriorityUpdate& update) {
                  fmt::format("priority update: got {} keys and {} priorities, expected as many, at most {}",
                              update.keys.size(), update.priorities.size(), kMaxRows)};
   }
+  TROUPE_TRY(check_text(update.table, "priority update: table"));
   return check_priorities(update.priorities, "priority update: priorities");
 }
 
@@ -76,6 +77,7 @@ Status check(const StepsRequest& request) {
 }
 
 Status check(const SampleRequest& request) {
+  TROUPE_TRY(check_text(request.table, "sample request: table"));
   if (request.rows >= 1 && request.rows <= kMostSampleRows) return {};
   return Error{Code::kInvalidArgument,
                fmt::format("sample request: rows: got {}, expected 1..{}", request.rows, kMostSampleRows)};
@@ -133,11 +135,14 @@ Status check(const MetricRow& row) {
 
 Result<Frame> make_priorities(FramePool& pool, const PriorityUpdate& update) {
   TROUPE_TRY(check(update));
-  TROUPE_ASSIGN(MessageWriter writer, MessageWriter::make(pool, kStructWords + 2 * update.keys.size(), 0, 0));
+  TROUPE_ASSIGN(
+      MessageWriter writer,
+      MessageWriter::make(pool, kStructWords + 2 * update.keys.size() + text_words(update.table.size()), 0, 0));
   auto message = writer.root().initPriorities();
   const auto count = static_cast<unsigned>(update.keys.size());
   std::ranges::copy(update.keys, elements_of<std::uint64_t>(message.initKeys(count)).begin());
   std::ranges::copy(update.priorities, elements_of<double>(message.initPriorities(count)).begin());
+  if (!update.table.empty()) message.setTable(text(update.table));
   return std::move(writer).finish(nullptr);
 }
 
@@ -148,7 +153,8 @@ Result<PriorityUpdate> read_priorities(const Frame& frame) {
     TROUPE_ASSIGN(const auto keys, elements_of<std::uint64_t>(message.getKeys(), count, "priority update: keys"));
     TROUPE_ASSIGN(const auto priorities,
                   elements_of<double>(message.getPriorities(), count, "priority update: priorities"));
-    PriorityUpdate update{{keys.begin(), keys.end()}, {priorities.begin(), priorities.end()}};
+    TROUPE_ASSIGN(std::string table, text_of(message.getTable(), kMaxTextBytes, "priority update: table"));
+    PriorityUpdate update{{keys.begin(), keys.end()}, {priorities.begin(), priorities.end()}, std::move(table)};
     TROUPE_TRY(check(update));
     return update;
   });
@@ -260,16 +266,18 @@ Result<StepsRequest> read_steps_request(const Frame& frame) {
 
 Result<Frame> make_sample_request(FramePool& pool, const SampleRequest& request) {
   TROUPE_TRY(check(request));
-  TROUPE_ASSIGN(MessageWriter writer, MessageWriter::make(pool, kStructWords, 0, 0));
+  TROUPE_ASSIGN(MessageWriter writer, MessageWriter::make(pool, kStructWords + text_words(request.table.size()), 0, 0));
   auto message = writer.root().initSampleRequest();
   message.setRows(request.rows);
   message.setTimeoutMs(request.timeout_ms);
+  if (!request.table.empty()) message.setTable(text(request.table));
   return std::move(writer).finish(nullptr);
 }
 Result<SampleRequest> read_sample_request(const Frame& frame) {
   return open_message(frame.bytes(), Kind::kSampleRequest, [](schema::Envelope::Reader root) -> Result<SampleRequest> {
     const auto message = root.getSampleRequest();
-    const SampleRequest request{message.getRows(), message.getTimeoutMs()};
+    TROUPE_ASSIGN(std::string table, text_of(message.getTable(), kMaxTextBytes, "sample request: table"));
+    SampleRequest request{message.getRows(), message.getTimeoutMs(), std::move(table)};
     TROUPE_TRY(check(request));
     return request;
   });

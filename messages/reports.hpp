@@ -16,6 +16,7 @@ namespace troupe::messages {
 struct PriorityUpdate {
   std::vector<std::uint64_t> keys;
   std::vector<double> priorities;  ///< one a key, finite and >= 0
+  std::string table = {};          ///< empty: there is one
 };
 
 /// Env actor to metrics, at the end of an episode. Schema: metrics.capnp.
@@ -70,6 +71,7 @@ struct StepsGrant {
 struct SampleRequest {
   std::int64_t rows = 0;         ///< 1..kMostSampleRows
   std::uint32_t timeout_ms = 0;  ///< after which nobody waits for it any more
+  std::string table = {};        ///< empty: there is one
 };
 inline constexpr std::int64_t kMostSampleRows = 1 << 20;
 

@@ -10,11 +10,11 @@ namespace troupe::messages {
 namespace {
 
 /// By messages::Kind.
-constexpr std::array<std::string_view, 20> kNames = {
-    "Trajectory",      "Batch",        "Parameters",     "Priorities",     "Episode",           "Metrics",
-    "Control",         "Chunk",        "Counters",       "ParametersUse",  "ParametersVersion", "InferenceRequest",
-    "InferenceAnswer", "Gradient",     "GradientAnswer", "ParametersPull", "StepsRequest",      "StepsGrant",
-    "Evaluation",      "SampleRequest"};
+constexpr std::array<std::string_view, 21> kNames = {
+    "Trajectory",      "Batch",         "Parameters",     "Priorities",     "Episode",           "Metrics",
+    "Control",         "Chunk",         "Counters",       "ParametersUse",  "ParametersVersion", "InferenceRequest",
+    "InferenceAnswer", "Gradient",      "GradientAnswer", "ParametersPull", "StepsRequest",      "StepsGrant",
+    "Evaluation",      "SampleRequest", "Steps"};
 /// Chief and nodes have lanes of their own, and the others are only stored.
 constexpr std::array<std::string_view, 3> kOnNoChannel = {"Control", "Chunk", "Counters"};
 

@@ -35,6 +35,10 @@ constexpr SelectorKind kSelectorKinds[] = {SelectorKind::kUniform, SelectorKind:
 std::string_view to_string(SelectorKind kind);
 /// The inverse; empty for any other name.
 std::optional<SelectorKind> selector_kind(std::string_view name);
+/// Whether it looks at items' priorities.
+constexpr bool goes_by_priorities(SelectorKind kind) {
+  return kind == SelectorKind::kPrioritized || kind == SelectorKind::kMaxHeap || kind == SelectorKind::kMinHeap;
+}
 
 struct SelectorOptions {
   SelectorKind kind = SelectorKind::kUniform;

@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <set>
 #include <string>
 #include <utility>
@@ -44,6 +45,16 @@ struct ChunkHead {
   std::int64_t number = 0;
   std::int64_t steps = 0;
 };
+/// And the image of writers, before its chunks of steps: this, and one of these for each writer.
+struct WritersHead {
+  std::uint64_t writers = 0;
+  std::int64_t episodes = 0;
+  std::array<std::uint64_t, 4> random{};  ///< state of the generator of their numbers
+};
+struct OpenHead {
+  std::uint64_t number = 0;
+  std::int64_t max_steps = 0, next = 0, begin = 0, kept_chunk = 0;
+};
 static_assert(std::endian::native == std::endian::little, "images are little-endian");
 
 template <typename T>
@@ -52,6 +63,19 @@ std::vector<std::byte> bytes_of(const T& head, std::span<const std::byte> rest =
   std::memcpy(bytes.data(), &head, sizeof head);
   if (!rest.empty()) std::memcpy(bytes.data() + sizeof head, rest.data(), rest.size());
   return bytes;
+}
+
+std::vector<std::byte> bytes_of(const StepChunk& chunk) {
+  return bytes_of(ChunkHead{chunk.writer, chunk.number, chunk.steps}, chunk.rows);
+}
+
+Error corrupt(const char* what) { return {Code::kCorrupt, fmt::format("image of sequence tables: {}", what)}; }
+
+Result<StepChunk> step_chunk(std::span<const std::byte> bytes) {
+  ChunkHead head;
+  if (bytes.size() < sizeof head) return corrupt("a chunk of steps is cut short");
+  std::memcpy(&head, bytes.data(), sizeof head);
+  return StepChunk{head.writer, head.number, head.steps, bytes.subspan(sizeof head)};
 }
 
 /// Collects the ranges of all items of a table that is restored.
@@ -242,9 +266,28 @@ Result<Sequences> SequenceTables::sample(std::size_t table, std::int64_t rows) {
   return drawn;
 }
 
-void SequenceTables::read(const Sequences& drawn, std::size_t item, const MutableBatchView& out,
-                          std::int64_t row) const {
-  store_.read(drawn.ranges[item], out, row);
+Signature SequenceTables::batch_signature(const Sequences& drawn) const {
+  Signature signature;
+  for (const TensorSpec& column : options_.step) {
+    std::vector<std::int64_t> dims = {drawn.longest};
+    dims.insert(dims.end(), column.shape.dims().begin(), column.shape.dims().end());
+    signature.push_back({column.name, column.dtype, Shape(std::span<const std::int64_t>(dims))});
+  }
+  return signature;
+}
+
+void SequenceTables::read(const Sequences& drawn, const MutableBatchView& out) const {
+  for (std::size_t item = 0; item < drawn.ranges.size(); ++item) {
+    const StepRange& range = drawn.ranges[item];
+    const std::int64_t row = static_cast<std::int64_t>(item) * drawn.longest;
+    store_.read(range, out, row);
+    for (std::size_t i = 0; i < options_.step.size(); ++i) {
+      const std::size_t bytes = options_.step[i].bytes();
+      std::ranges::fill(out.columns[i].subspan(bytes * static_cast<std::size_t>(row + range.count),
+                                               bytes * static_cast<std::size_t>(drawn.longest - range.count)),
+                        std::byte{});
+    }
+  }
 }
 
 void SequenceTables::release(const Sequences& drawn) {
@@ -284,15 +327,12 @@ std::vector<std::vector<std::byte>> SequenceTables::save(std::span<const std::si
       bytes_of(ImageHead{.row_bytes = store_.row_bytes(),
                          .chunk_steps = static_cast<std::uint64_t>(store_.chunk_steps()),
                          .step_chunks = steps.size()})};
-  for (const StepChunk& chunk : steps) {
-    chunks.push_back(bytes_of(ChunkHead{chunk.writer, chunk.number, chunk.steps}, chunk.rows));
-  }
+  for (const StepChunk& chunk : steps) chunks.push_back(bytes_of(chunk));
   std::ranges::move(images, std::back_inserter(chunks));
   return chunks;
 }
 
 Status SequenceTables::restore(std::span<const std::size_t> tables, std::span<const std::vector<std::byte>> chunks) {
-  const auto corrupt = [](std::string what) { return Error{Code::kCorrupt, "image of sequence tables: " + what}; };
   ImageHead head;
   if (chunks.empty() || chunks[0].size() != sizeof head) return corrupt("it has no head");
   std::memcpy(&head, chunks[0].data(), sizeof head);
@@ -308,11 +348,9 @@ Status SequenceTables::restore(std::span<const std::size_t> tables, std::span<co
   StepStore trial(options_.step, options_.chunk_steps);
   std::vector<StepChunk> steps;
   for (const std::vector<std::byte>& bytes : chunks.first(head.step_chunks)) {
-    ChunkHead chunk;
-    if (bytes.size() < sizeof chunk) return corrupt("a chunk of steps is cut short");
-    std::memcpy(&chunk, bytes.data(), sizeof chunk);
-    steps.push_back({chunk.writer, chunk.number, chunk.steps, std::span(bytes).subspan(sizeof chunk)});
-    TROUPE_TRY(trial.put(steps.back()));
+    TROUPE_ASSIGN(const StepChunk chunk, step_chunk(bytes));
+    steps.push_back(chunk);
+    TROUPE_TRY(trial.put(chunk));
   }
   chunks = chunks.subspan(head.step_chunks);
   std::vector<std::span<const std::vector<std::byte>>> images;
@@ -330,14 +368,74 @@ Status SequenceTables::restore(std::span<const std::size_t> tables, std::span<co
     }
   }
   if (!chunks.empty()) return corrupt("it goes on behind its end");
+  TROUPE_TRY(put(steps));
+  for (std::size_t i = 0; i < tables.size(); ++i) tables_[tables[i]]->restore(images[i]).value();
+  store_.collect();
+  return {};
+}
+
+Status SequenceTables::put(std::span<const StepChunk> steps) {
   for (const StepChunk& chunk : steps) {
     if (const Status put = store_.put(chunk); !put.ok()) {
       store_.collect();
       return put;
     }
   }
-  for (std::size_t i = 0; i < tables.size(); ++i) tables_[tables[i]]->restore(images[i]).value();
+  return {};
+}
+
+StepRange SequenceTables::kept_by(Writer number, const Open& writer) const {
+  const std::int64_t first = writer.kept_chunk * store_.chunk_steps();
+  return {number, first, std::max<std::int64_t>(0, writer.next - first)};
+}
+
+std::vector<std::vector<std::byte>> SequenceTables::save_writers() const {
+  WritersHead head{.writers = writers_.size(), .episodes = episodes_, .random = rng_.state()};
+  std::vector<std::byte> open = bytes_of(head);
+  std::vector<StepRange> ranges;
+  for (const auto& [number, writer] : writers_) {
+    const auto one = bytes_of(OpenHead{number, writer.max_steps, writer.next, writer.begin, writer.kept_chunk});
+    open.insert(open.end(), one.begin(), one.end());
+    ranges.push_back(kept_by(number, writer));
+  }
+  std::vector<std::vector<std::byte>> chunks = {std::move(open)};
+  for (const StepChunk& chunk : store_.chunks_of(ranges)) chunks.push_back(bytes_of(chunk));
+  return chunks;
+}
+
+Status SequenceTables::restore_writers(std::span<const std::vector<std::byte>> chunks) {
+  WritersHead head;
+  if (chunks.empty() || chunks[0].size() < sizeof head || !writers_.empty()) return corrupt("it has no writers");
+  std::memcpy(&head, chunks[0].data(), sizeof head);
+  const std::size_t bytes = chunks[0].size() - sizeof head;
+  if (bytes / sizeof(OpenHead) != head.writers || bytes % sizeof(OpenHead) != 0)
+    return corrupt("a writer is cut short");
+  StepStore trial(options_.step, options_.chunk_steps);
+  std::vector<StepChunk> steps;
+  for (const std::vector<std::byte>& image : chunks.subspan(1)) {
+    TROUPE_ASSIGN(const StepChunk chunk, step_chunk(image));
+    steps.push_back(chunk);
+    TROUPE_TRY(trial.put(chunk));
+  }
+  std::map<Writer, Open> writers;
+  for (std::size_t i = 0; i < head.writers; ++i) {
+    OpenHead one;
+    std::memcpy(&one, chunks[0].data() + sizeof head + i * sizeof one, sizeof one);
+    const Open writer = {one.max_steps, one.next, one.begin, one.kept_chunk};
+    const std::int64_t most = std::numeric_limits<std::int64_t>::max() / 2 / store_.chunk_steps();
+    if (writer.max_steps < 1 || writer.begin < 0 || writer.begin > writer.next || writer.next > most ||
+        writer.kept_chunk < 0 || writer.kept_chunk > chunks_of(writer) || !trial.has(kept_by(one.number, writer)) ||
+        kept_by(one.number, writer).first > std::max(writer.begin, writer.next - writer.max_steps) ||
+        !writers.emplace(one.number, writer).second) {
+      return corrupt("a writer's numbers or steps make no sense");
+    }
+  }
+  TROUPE_TRY(put(steps));
+  for (const auto& [number, writer] : writers) store_.add(kept_by(number, writer));
   store_.collect();
+  writers_ = std::move(writers);
+  episodes_ = head.episodes;
+  rng_.set_state(head.random);
   return {};
 }
 

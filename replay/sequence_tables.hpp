@@ -71,8 +71,10 @@ class SequenceTables {
 
   /// Draws items of a table, all or none. Errors: kInvalidArgument; kUnavailable (the table's sample_blocker).
   Result<Sequences> sample(std::size_t table, std::int64_t rows);
-  /// Copies the steps of item `item` to rows `row`... of a batch of steps.
-  void read(const Sequences& drawn, std::size_t item, const MutableBatchView& out, std::int64_t row) const;
+  /// Columns of a batch of drawn items: [longest, ...] each.
+  Signature batch_signature(const Sequences& drawn) const;
+  /// Copies their steps into a batch of these columns, with zeros behind what is shorter than the longest.
+  void read(const Sequences& drawn, const MutableBatchView& out) const;
   void release(const Sequences& drawn);
   /// Errors: those of Table::update_priorities(), kInvalidArgument (no such table).
   Result<std::int64_t> update_priorities(std::size_t table, std::span<const Key> keys,
@@ -86,6 +88,10 @@ class SequenceTables {
   /// Takes an image of tables of the same columns and options, by their number: those of the image go on bit for bit,
   /// and the others are as they were. Errors: kCorrupt, kShapeMismatch.
   Status restore(std::span<const std::size_t> tables, std::span<const std::vector<std::byte>> chunks);
+  /// The open writers with the steps that their next items may need, and what their numbers come from: for who goes on
+  /// with all of it. Restored after the tables, into one that has no writers. Errors: kCorrupt.
+  std::vector<std::vector<std::byte>> save_writers() const;
+  Status restore_writers(std::span<const std::vector<std::byte>> chunks);
 
  private:
   class References;
@@ -102,6 +108,10 @@ class SequenceTables {
   std::int64_t chunks_of(const Open& writer) const;
   void drop_before(Writer number, Open& writer, std::int64_t chunk);
   void drop_old(Writer number, Open& writer);
+  /// The steps of its chunks.
+  StepRange kept_by(Writer number, const Open& writer) const;
+  /// Takes chunks of an image. Errors: kCorrupt.
+  Status put(std::span<const StepChunk> steps);
 
   SequenceOptions options_;
   StepStore store_;

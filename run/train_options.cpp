@@ -1,5 +1,7 @@
 #include <troupe/run/train_options.hpp>
 
+#include <troupe/replay/selector.hpp>
+
 #include <algorithm>
 
 namespace troupe::actors {
@@ -13,10 +15,11 @@ std::string section_prefix(const AgentOptions& agent) { return agent.name.empty(
 std::int64_t learner_instances(const AgentOptions& agent) { return instances(agent.learner); }
 
 bool is_prioritised(const AgentOptions& agent) {
-  const auto goes_by_priority = [](std::string_view selector) {
-    return selector == "prioritized" || selector == "max_heap" || selector == "min_heap";
+  const auto does = [](const std::string& selector) {
+    const auto kind = replay::selector_kind(selector);
+    return kind && replay::goes_by_priorities(*kind);
   };
-  return goes_by_priority(agent.replay.sampler) || goes_by_priority(agent.replay.remover);
+  return does(agent.replay.sampler) || does(agent.replay.remover);
 }
 
 Result<ReplicaModel> model_of(const ReplicaRun& run, ModelContext::Data data) {

@@ -1,5 +1,7 @@
 #include <troupe/actors/roles/replay_actor.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -7,6 +9,15 @@
 #include <troupe/messages/reports.hpp>
 
 namespace troupe::actors {
+namespace {
+
+/// An agent's replay is one table.
+Status check_table(const std::string& name) {
+  if (name.empty()) return {};
+  return Error{Code::kNotFound, fmt::format("no table \"{}\": this replay is one table, without a name", name)};
+}
+
+}  // namespace
 
 RoleSpec ReplayActor::spec(std::string name, std::int64_t count, const ReplayActorOptions& options) {
   RoleSpec spec;
@@ -55,8 +66,9 @@ Result<Progress> ReplayActor::step(RoleContext& context) {
 Status ReplayActor::take_priorities(RoleContext& context) {
   for (Inlet& inlet = context.in("priorities"); !inlet.empty();) {
     const auto update = messages::read_priorities(inlet.take());
-    const auto unknown = update.ok() ? intake_->table().update_priorities(update->keys, update->priorities)
-                                     : Result<std::int64_t>(update.error());
+    const Status good = update.ok() ? check_table(update->table) : Status(update.error());
+    const auto unknown = good.ok() ? intake_->table().update_priorities(update->keys, update->priorities)
+                                   : Result<std::int64_t>(good.error());
     if (unknown.ok()) {
       unknown_priorities_ += *unknown;
     } else if (unknown.error().code == Code::kLost) {
@@ -97,7 +109,7 @@ void ReplayActor::take_requests(RoleContext& context) {
   for (Server& server = context.server("samples"); !server.empty();) {
     auto [frame, answer] = server.take();
     const auto request = messages::read_sample_request(frame);
-    Status good = request.ok() ? Status() : Status(request.error());
+    Status good = request.ok() ? check_table(request->table) : Status(request.error());
     if (good.ok()) good = replay::check_batch_sizes(intake_->table().options().limiter, 1, request->rows);
     if (!good.ok()) {
       context.refuse("samples", good.error());

@@ -77,6 +77,12 @@ const Frame* InletPort::peek(std::size_t producer) const {
   return position ? &queue_[*position].frame : nullptr;
 }
 
+std::size_t InletPort::producers() const {
+  std::size_t producers = 0;
+  for (const Waiting& waiting : queue_) producers = std::max<std::size_t>(producers, waiting.edge.producer + 1);
+  return producers;
+}
+
 Frame InletPort::take(std::size_t producer) {
   const auto position = find([&](const EdgeId& edge) { return edge.producer == producer; });
   TROUPE_CHECK(position, "take from the inlet {}: nothing of producer {} waits", spec_.name, producer);

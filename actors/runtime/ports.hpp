@@ -58,6 +58,7 @@ class InletPort final : public Inlet {
   Frame take_held() override;
   void release_held(std::size_t count) override;
   const Frame* peek(std::size_t producer) const override;
+  std::size_t producers() const override;
   Frame take(std::size_t producer) override;
 
   const Port& spec() const { return spec_; }

@@ -70,11 +70,13 @@ class Inlet {
   /// Gives back the credits of the oldest `count` frames that are held.
   virtual void release_held(std::size_t count) = 0;
 
-  // By producer, for roles to which it matters who sent a frame. These work on an inlet with one channel only; the
-  // number of a producer is its index in the producing role.
+  // By producer, for roles to which it matters who sent a frame. The number of a producer is its index in the producing
+  // role: on an inlet with several channels one of each role may have the same number.
 
   /// The frame that take(producer) would give, or null when none of this producer's waits. Valid until the next take.
   virtual const Frame* peek(std::size_t producer) const = 0;
+  /// One more than the greatest number of a producer whose frame waits; 0 when empty().
+  virtual std::size_t producers() const = 0;
   /// take() among the frames of one producer. Must not be called when peek(producer) is null.
   virtual Frame take(std::size_t producer) = 0;
 };

@@ -1,6 +1,7 @@
 #include "message.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -33,7 +34,9 @@ Result<nb::object> batch_of(const Frame& frame) {
   fields["priorities"] = copied(batch.rows().priorities);
   fields["times_sampled"] = copied(batch.rows().times_sampled);
   fields["table_size"] = batch.info().table_items;
-  return make("Sample", fields);
+  if (batch.rows().lengths.empty()) return make("Sample", fields);
+  fields["lengths"] = copied(batch.rows().lengths);
+  return make("SequenceSample", fields);
 }
 
 Result<nb::object> trajectory_of(const Frame& frame) {
@@ -69,7 +72,17 @@ Result<nb::object> priorities_of(const Frame& frame) {
   nb::kwargs fields;
   fields["keys"] = copied(std::span<const std::uint64_t>(update.keys));
   fields["priorities"] = copied(std::span<const double>(update.priorities));
+  fields["table"] = update.table;
   return make("Priorities", fields);
+}
+
+Result<nb::object> request_of(const Frame& frame) {
+  TROUPE_ASSIGN(const auto request, messages::read_sample_request(frame));
+  nb::kwargs fields;
+  fields["table"] = request.table;
+  fields["rows"] = request.rows;
+  fields["timeout"] = request.timeout_ms / 1e3;
+  return make("SampleRequest", fields);
 }
 
 Result<nb::object> version_of(const Frame& frame) {
@@ -138,8 +151,18 @@ Result<Frame> priorities_frame(nb::handle message, messages::FramePool& pool) {
     return Error{Code::kShapeMismatch,
                  "priorities: " + std::to_string(priorities.size()) + " for " + std::to_string(keys.size()) + " keys"};
   }
-  return messages::make_priorities(
-      pool, {{keys.data(), keys.data() + keys.size()}, {priorities.data(), priorities.data() + priorities.size()}});
+  return messages::make_priorities(pool, {{keys.data(), keys.data() + keys.size()},
+                                          {priorities.data(), priorities.data() + priorities.size()},
+                                          nb::cast<std::string>(message.attr("table"))});
+}
+
+Result<Frame> request_frame(nb::handle message, messages::FramePool& pool) {
+  constexpr double kLongestMs = 1 << 30;
+  const double timeout_ms = std::ceil(nb::cast<double>(message.attr("timeout")) * 1e3);
+  if (!(timeout_ms >= 1)) return Error{Code::kInvalidArgument, "sample request: expected a timeout above 0 s"};
+  return messages::make_sample_request(
+      pool, {nb::cast<std::int64_t>(message.attr("rows")), static_cast<std::uint32_t>(std::min(timeout_ms, kLongestMs)),
+             nb::cast<std::string>(message.attr("table"))});
 }
 
 }  // namespace
@@ -156,7 +179,7 @@ nb::dict dict_of_columns(const BatchView& rows) {
 
 bool has_form(const std::string& type) {
   return !messages::is_kind_name(type) || type == "Batch" || type == "Trajectory" || type == "Parameters" ||
-         type == "Priorities" || type == "ParametersVersion";
+         type == "Priorities" || type == "ParametersVersion" || type == "SampleRequest" || type == "Steps";
 }
 
 Result<nb::object> to_python(const Frame& frame, const std::string& type) {
@@ -165,6 +188,8 @@ Result<nb::object> to_python(const Frame& frame, const std::string& type) {
   if (type == "Parameters") return parameters_of(frame);
   if (type == "Priorities") return priorities_of(frame);
   if (type == "ParametersVersion") return version_of(frame);
+  if (type == "SampleRequest") return request_of(frame);
+  if (type == "Steps") return Error{Code::kInvalidArgument, "steps are for a troupe.SequenceReplayRole"};
   return nb::object(nb::bytes(frame.bytes().data(), frame.size()));
 }
 
@@ -173,9 +198,9 @@ Result<Frame> to_frame(nb::handle message, const std::string& type, messages::Fr
   if (type == "Parameters") return parameters_frame(message, pool);
   if (type == "Priorities") return priorities_frame(message, pool);
   if (type == "ParametersVersion") return messages::make_parameters_version(pool, {nb::cast<std::int64_t>(message)});
-  if (type == "Batch") {
-    return Error{Code::kInvalidArgument, "a role in Python takes batches, and sends none"};
-  }
+  if (type == "SampleRequest") return request_frame(message, pool);
+  if (type == "Batch") return Error{Code::kInvalidArgument, "a role in Python takes batches, and sends none"};
+  if (type == "Steps") return Error{Code::kInvalidArgument, "steps are sent by troupe.StepsWriter.flush()"};
   const auto bytes = nb::cast<nb::bytes>(message);
   return pool.copy({static_cast<const std::byte*>(bytes.data()), bytes.size()});
 }

@@ -3,19 +3,34 @@
 
 #include <troupe/apps/main.hpp>
 #include <troupe/run/queue_role.hpp>
+#include <troupe/run/sequence_role.hpp>
 
 #include "binding.hpp"
 #include "learner.hpp"
 #include "message.hpp"
 #include "role.hpp"
+#include "tables.hpp"
 
 using namespace nanobind::literals;
 
 namespace troupe::python {
 namespace {
 
-/// Of a troupe.Queue, or of a subclass of troupe.Role.
+/// Of a troupe.SequenceReplayRole.
+RoleKind sequence_replay_kind(const nb::object& role) {
+  using Described = std::tuple<std::vector<Column>, std::vector<TableDescription>, std::int64_t>;
+  const auto [columns, tables, chunk_steps] =
+      nb::cast<Described>(nb::module_::import_("troupe.sequences").attr("describe_tables")(role));
+  replay::SequenceOptions options{.step = signature_of(columns), .tables = {}, .chunk_steps = chunk_steps};
+  for (const TableDescription& table : tables) options.tables.push_back(table_options(table));
+  return sequence_replay_of(std::move(options));
+}
+
+/// Of a role that ships, or of a subclass of troupe.Role.
 RoleKind kind_of(const nb::object& role) {
+  if (nb::isinstance(role, nb::module_::import_("troupe.sequences").attr("SequenceReplayRole"))) {
+    return sequence_replay_kind(role);
+  }
   if (!nb::isinstance(role, nb::module_::import_("troupe.roles").attr("Queue"))) return role_kind(role);
   const auto type = nb::cast<std::string>(role.attr("type"));
   if (!has_form(type)) raise({Code::kInvalidArgument, "a queue: only Troupe's own roles speak " + type});

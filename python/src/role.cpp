@@ -10,6 +10,7 @@
 #include <utility>
 #include <variant>
 
+#include <troupe/actors/roles/sequence_writer.hpp>
 #include <troupe/core/log.hpp>
 
 #include "binding.hpp"
@@ -453,6 +454,12 @@ void bind_role(nb::module_& m) {
       .def(
           "wake_after", [](const Context& self, double delay) { self.context().wake_after(from_seconds(delay)); },
           "seconds"_a, "step() is called again after so long at the latest.")
+      .def(
+          "flush_steps",
+          [](const Context& self, actors::SequenceWriter& writer, const std::string& outlet) {
+            return value_or_raise(writer.flush(self.context(), self.port(self.outlets, outlet, "outlet").name));
+          },
+          "writer"_a, "outlet"_a, "What troupe.StepsWriter.flush() calls.")
       .def(
           "alive", [](const Context& self, const std::string& role) { return self.context().alive(role); }, "role"_a,
           "Whether an instance of that role is up and not done.");

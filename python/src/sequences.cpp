@@ -3,6 +3,7 @@
 #include <cstring>
 #include <memory>
 
+#include <troupe/actors/roles/sequence_writer.hpp>
 #include <troupe/replay/sequence_tables.hpp>
 
 #include "binding.hpp"
@@ -38,10 +39,6 @@ class SequenceTables {
   void end_episode(Writer writer) {
     do_at_once([&] { return tables_->end_episode(writer); });
   }
-  std::int64_t reach(Writer writer) const {
-    const auto lock = waiting_.lock();
-    return value_or_raise(tables_->reach(writer));
-  }
 
   std::uint64_t insert(Writer writer, std::size_t table, std::int64_t steps, double priority, double timeout_s) {
     return value_or_raise(waiting_.when_admitted("create_item", timeout_s,
@@ -54,27 +51,25 @@ class SequenceTables {
         value_or_raise(waiting_.when_admitted("sample", timeout_s, [&] { return tables_->sample(table, rows); }));
     const std::size_t count = drawn.items.size();
     nb::list columns;
-    std::vector<std::pair<std::byte*, std::size_t>> memory;  // of each column, and bytes of a step
+    const Signature signature = tables_->batch_signature(drawn);
+    MutableBatchView out{.signature = &signature, .rows = rows, .columns = {}};
+    const auto release = [&] {
+      tables_->release(drawn);
+      return true;
+    };
     try {
-      for (const TensorSpec& column : tables_->step()) {
-        std::vector<std::int64_t> dims = {drawn.longest};
-        dims.insert(dims.end(), column.shape.dims().begin(), column.shape.dims().end());
-        const auto [array, bytes] =
-            tensor_array({column.name, column.dtype, Shape(std::span<const std::int64_t>(dims))}, count);
-        memory.emplace_back(bytes, column.bytes());
+      for (const TensorSpec& column : signature) {
+        const auto [array, memory] = tensor_array(column, count);
+        out.columns.emplace_back(memory, column.bytes() * count);
         columns.append(array);
       }
     } catch (...) {  // no memory for arrays of this size
-      waiting_.at_once([&] {
-        tables_->release(drawn);
-        return true;
-      });
+      waiting_.at_once(release);
       throw;
     }
     waiting_.at_once([&] {
-      for (std::size_t item = 0; item < count; ++item) copy(drawn, item, memory);
-      tables_->release(drawn);
-      return true;
+      tables_->read(drawn, out);
+      return release();
     });
     const auto [lengths, length] = array<std::int64_t>(count);
     for (std::size_t i = 0; i < count; ++i) length[i] = drawn.ranges[i].count;
@@ -121,27 +116,39 @@ class SequenceTables {
     or_raise(waiting_.at_once(std::move(work)));
   }
 
-  /// An item's steps into its part of the arrays, [items, longest, ...], and zeros behind them.
-  void copy(const replay::Sequences& drawn, std::size_t item,
-            const std::vector<std::pair<std::byte*, std::size_t>>& memory) const {
-    const auto longest = static_cast<std::size_t>(drawn.longest);
-    const auto steps = static_cast<std::size_t>(drawn.ranges[item].count);
-    MutableBatchView out{.signature = &tables_->step(), .rows = drawn.longest, .columns = {}};
-    for (const auto& [begin, bytes] : memory) {
-      std::byte* const to = begin + item * longest * bytes;
-      std::memset(to + steps * bytes, 0, (longest - steps) * bytes);
-      out.columns.emplace_back(to, longest * bytes);
-    }
-    tables_->read(drawn, item, out, 0);
-  }
-
   mutable Waiting waiting_;
   std::unique_ptr<replay::SequenceTables> tables_;
 };
 
+void append_steps(actors::SequenceWriter& writer, const std::vector<Rows>& columns, std::int64_t rows) {
+  or_raise(writer.append(batch_of(writer.step(), columns, rows)));
+}
+
 }  // namespace
 
 void bind_sequences(nb::module_& m) {
+  nb::class_<actors::SequenceWriter>(m, "StepsWriter",
+                                     "Gathers steps for a role; troupe.StepsWriter is what users have of it.")
+      .def(
+          "__init__",
+          [](actors::SequenceWriter* self, const std::vector<Column>& columns, std::int64_t max_steps,
+             std::uint64_t number) {
+            if (max_steps < 1) {
+              raise({Code::kInvalidArgument,
+                     "writer: max_steps: got " + std::to_string(max_steps) + ", expected at least 1"});
+            }
+            new (self) actors::SequenceWriter(signature_of(columns), max_steps, number);
+          },
+          "columns"_a, "max_steps"_a, "number"_a, "Raises TroupeError.")
+      .def("append", &append_steps, "columns"_a, "rows"_a, "Raises TroupeError.")
+      .def(
+          "create_item",
+          [](actors::SequenceWriter& self, std::string table, std::int64_t steps, double priority) {
+            or_raise(self.create_item(std::move(table), steps, priority));
+          },
+          "table"_a, "steps"_a, "priority"_a, "Raises TroupeError.")
+      .def("end_episode", &actors::SequenceWriter::end_episode)
+      .def("close", &actors::SequenceWriter::close);
   nb::class_<SequenceTables>(m, "SequenceTables",
                              "Tables over shared steps; troupe.SequenceReplay is what users have of them. Tables go by "
                              "their number.")
@@ -151,7 +158,6 @@ void bind_sequences(nb::module_& m) {
       .def("close", &SequenceTables::close, "writer"_a)
       .def("append", &SequenceTables::append, "writer"_a, "columns"_a, "rows"_a, "Raises TroupeError.")
       .def("end_episode", &SequenceTables::end_episode, "writer"_a)
-      .def("reach", &SequenceTables::reach, "writer"_a, "How many steps an item may have now.")
       .def("insert", &SequenceTables::insert, "writer"_a, "table"_a, "steps"_a, "priority"_a, "timeout"_a,
            "An item of the last steps; its key. Raises TroupeError, or TimeoutError saying for what it waits.")
       .def("sample", &SequenceTables::sample, "table"_a, "rows"_a, "timeout"_a,

@@ -9,14 +9,14 @@ Python, and `troupe.main()` is the program with them in it.
 from troupe._core import VectorEnv, environment_names
 from troupe.error import TroupeError
 from troupe.learners import Agent, Learner, Step
-from troupe.messages import Parameters, Priorities, Sample, Trajectory
+from troupe.messages import Parameters, Priorities, Sample, SampleRequest, SequenceSample, Trajectory
 from troupe.policy import Policy
 from troupe.replay import RateLimiter, ReplayClient, Table
 from troupe.roles import Context, Identity, Key, Port, Program, Progress, Queue, Report, Role, main
 from troupe.runs import Run, load, run
-from troupe.sequences import SequenceReplay, SequenceSample, SequenceWriter, TableSpec
+from troupe.sequences import SequenceReplay, SequenceReplayRole, SequenceWriter, StepsWriter, TableSpec
 
 __all__ = [
     "Agent", "Context", "Identity", "Key", "Learner", "Parameters", "Policy", "Port", "Priorities", "Program", "Progress", "Queue", "RateLimiter", "ReplayClient", "Report",
-    "Role", "Run", "Sample", "SequenceReplay", "SequenceSample", "SequenceWriter", "Step", "Table", "TableSpec", "Trajectory", "TroupeError", "VectorEnv", "environment_names", "load", "main", "run",
+    "Role", "Run", "Sample", "SampleRequest", "SequenceReplay", "SequenceReplayRole", "SequenceSample", "SequenceWriter", "Step", "StepsWriter", "Table", "TableSpec", "Trajectory", "TroupeError", "VectorEnv", "environment_names", "load", "main", "run",
 ]

@@ -25,6 +25,23 @@ class Sample:
     table_size: int  # when drawn
 
 
+@dataclasses.dataclass(frozen=True)
+class SequenceSample(Sample):
+    """Sequences that were drawn: data has name -> [n, T, ...], T the longest of them, and zeros behind those that are shorter."""
+
+    lengths: np.ndarray  # [n] integers: steps of each
+
+
+@dataclasses.dataclass(frozen=True)
+class SampleRequest:
+    """What a role asks a table for, over a channel of requests, whose answer is a Sample, of a SequenceReplayRole a
+    SequenceSample. timeout: seconds after which it is asked for no longer."""
+
+    table: str
+    rows: int
+    timeout: float = 10.0
+
+
 class Trajectory:
     """Items for replay: name -> [n, ...], float32, float64, int32, int64 or uint8 (bool is kept as uint8), with a priority
     each. parameters_version: that acted; env_steps: taken since the trajectory before."""
@@ -48,7 +65,7 @@ class Parameters:
 
 
 class Priorities:
-    """New priorities of items, by the keys of a Sample."""
+    """New priorities of items, by the keys of a Sample. table: of a SequenceReplayRole."""
 
-    def __init__(self, keys: Array, priorities: Array) -> None:
-        self.keys, self.priorities = as_array(keys, np.uint64), as_array(priorities, np.float64)
+    def __init__(self, keys: Array, priorities: Array, table: str = "") -> None:
+        self.keys, self.priorities, self.table = as_array(keys, np.uint64), as_array(priorities, np.float64), table

@@ -30,11 +30,14 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from troupe import _core
 from troupe.arrays import Array
 from troupe.error import TroupeError
+
+if TYPE_CHECKING:
+    from troupe.sequences import SequenceReplayRole
 
 Progress = _core.Progress
 Context = _core.Context
@@ -182,7 +185,7 @@ class Program:
     most bytes of each, and kinds of learners (troupe.Learner). Whoever reads a run of it needs it too:
     `troupe.load(run).policy(program=program)`."""
 
-    def __init__(self, *, roles: Mapping[str, Union[type[Role], Queue]] = {}, messages: Mapping[str, int] = {}, learners: Mapping[str, type] = {}) -> None:
+    def __init__(self, *, roles: Mapping[str, Union[type[Role], Queue, SequenceReplayRole]] = {}, messages: Mapping[str, int] = {}, learners: Mapping[str, type] = {}) -> None:
         self.roles, self.messages, self.learners = dict(roles), dict(messages), dict(learners)
 
     def main(self, argv: Sequence[str] | None = None) -> int:
@@ -195,7 +198,7 @@ class Program:
         return _core.main(self, list(sys.argv if argv is None else argv), [sys.executable, os.path.abspath(sys.argv[0])])
 
 
-def main(*, roles: Mapping[str, Union[type[Role], Queue]] = {}, messages: Mapping[str, int] = {}, learners: Mapping[str, type] = {},
+def main(*, roles: Mapping[str, Union[type[Role], Queue, SequenceReplayRole]] = {}, messages: Mapping[str, int] = {}, learners: Mapping[str, type] = {},
          argv: Sequence[str] | None = None) -> int:
     """Program(...).main(argv)."""
     return Program(roles=roles, messages=messages, learners=learners).main(argv)

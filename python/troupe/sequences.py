@@ -25,8 +25,9 @@ import numpy as np
 from troupe import _core
 from troupe.arrays import Array, as_array
 from troupe.error import TroupeError
-from troupe.messages import Sample
+from troupe.messages import SequenceSample
 from troupe.replay import ColumnSpec, RateLimiter, _DEADLINE_S, _Rows, _column, _described, _limits, _read_image, _write_image
+from troupe.roles import Context
 
 _MAGIC = b"TRPSEQS1"
 
@@ -54,11 +55,10 @@ class TableSpec:
         return cls(max_size, sampler="lifo", remover="lifo", max_times_sampled=1, limiter=RateLimiter.queue(max_size))
 
 
-@dataclasses.dataclass(frozen=True)
-class SequenceSample(Sample):
-    """Sequences that were drawn: data has name -> [n, T, ...], T the longest of them, and zeros behind those that are shorter."""
-
-    lengths: np.ndarray  # [n] int64: steps of each
+def _tables(specs: Mapping[str, TableSpec]) -> list[tuple]:
+    """As the core takes them."""
+    return [(name, spec.max_items, spec.sampler, spec.remover, spec.priority_exponent, spec.max_times_sampled, _limits(spec.limiter), spec.seed)
+            for name, spec in specs.items()]
 
 
 class SequenceReplay(_Rows):
@@ -71,12 +71,10 @@ class SequenceReplay(_Rows):
     def __init__(self, step: Mapping[str, ColumnSpec], tables: Mapping[str, TableSpec], *, chunk_steps: int = 16) -> None:
         self._columns = [_column(*each) for each in step.items()]
         self._numbers = {name: number for number, name in enumerate(tables)}
-        described = [(name, spec.max_items, spec.sampler, spec.remover, spec.priority_exponent, spec.max_times_sampled,
-                      _limits(spec.limiter), spec.seed) for name, spec in tables.items()]
         self._limiters = {name: spec.limiter for name, spec in tables.items()}
         self._max_items = {name: spec.max_items for name, spec in tables.items()}
         # Writers' numbers come from the seed, and steps of different processes may meet in one by load().
-        self._core = _core.SequenceTables(_described(self._columns), described, chunk_steps, secrets.randbits(64))
+        self._core = _core.SequenceTables(_described(self._columns), _tables(tables), chunk_steps, secrets.randbits(64))
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -131,13 +129,11 @@ class SequenceReplay(_Rows):
         return self._numbers[table]
 
 
-class SequenceWriter:
-    """The steps of one environment, and items of them. Of one thread at a time. Leaving its block closes it."""
+class _Writer(_Rows):
+    """What writers have in common. `_core`: where steps go."""
 
-    def __init__(self, replay: SequenceReplay, max_steps: int) -> None:
-        self._replay, self._core = replay, replay._core
-        self._number: int | None = self._core.open(max_steps)
-        self._episode_steps = 0
+    name = "steps"
+    _episode_steps = 0
 
     def append(self, step: Mapping[str, Array]) -> None:
         """One step: name -> [...] by the shape of its column. Raises TroupeError naming the column."""
@@ -145,9 +141,23 @@ class SequenceWriter:
 
     def extend(self, steps: Mapping[str, Array]) -> None:
         """Several, one after the other: name -> [n, ...]."""
-        columns, count = self._replay._ready(steps)
-        self._core.append(self._open(), columns, count)
+        columns, count = self._ready(steps)
+        self._append(columns, count)
         self._episode_steps += count
+
+    def _append(self, columns: list[np.ndarray], count: int) -> None:
+        raise NotImplementedError
+
+
+class SequenceWriter(_Writer):
+    """The steps of one environment, and items of them. Of one thread at a time. Leaving its block closes it."""
+
+    def __init__(self, replay: SequenceReplay, max_steps: int) -> None:
+        self._replay, self._core, self._columns = replay, replay._core, replay._columns
+        self._number: int | None = self._core.open(max_steps)
+
+    def _append(self, columns: list[np.ndarray], count: int) -> None:
+        self._core.append(self._open(), columns, count)
 
     def create_item(self, table: str, steps: int | None = None, priority: float = 1.0, timeout: float = _DEADLINE_S) -> int:
         """An item of the last `steps` steps of the episode, by default of all of it; its key. Waits until the table's limiter
@@ -176,3 +186,58 @@ class SequenceWriter:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+@dataclasses.dataclass(frozen=True)
+class SequenceReplayRole:
+    """A kind of role that ships, for main(roles={"NAME": SequenceReplayRole(step, tables)}): a SequenceReplay for all roles
+    of a run. Ports: `steps` (Steps: what roles write with a StepsWriter each), `samples` (requests: a SampleRequest, answered
+    by a SequenceSample) and, where a table goes by priorities, `priorities` (Priorities that name their table). Keys: TABLE_max_items of each table. Everything
+    goes into the run's checkpoints, and each table's numbers into its metrics."""
+
+    step: Mapping[str, ColumnSpec]
+    tables: Mapping[str, TableSpec]
+    chunk_steps: int = 16
+
+
+def describe_tables(role: SequenceReplayRole) -> tuple[list, list[tuple], int]:
+    """What the core asks of a SequenceReplayRole."""
+    return _described([_column(*each) for each in role.step.items()]), _tables(role.tables), role.chunk_steps
+
+
+class StepsWriter(_Writer):
+    """The writing end of a SequenceReplayRole, one for each environment of a role, whose outlet is of type "Steps".
+
+        self.writer = troupe.StepsWriter({"observation": ("float32", (17,)), "reward": "float32"}, max_steps=80)
+        ...                                                  # in step(context)
+        if self.writer.flush(context):                       # what was gathered is on its way, so there is room for more
+            self.writer.append({"observation": ..., "reward": ...})
+            self.writer.create_item("recent", steps=8)
+
+    step, max_steps: as SequenceReplay and its writer() have them. number: unlike that of any other writer of the run, by
+    default by chance; runs under --deterministic need one of their own making, from Identity.seed and incarnation."""
+
+    def __init__(self, step: Mapping[str, ColumnSpec], max_steps: int, number: int | None = None) -> None:
+        self._columns = [_column(*each) for each in step.items()]
+        self._core = _core.StepsWriter(_described(self._columns), max_steps, secrets.randbits(63) if number is None else number)
+
+    def _append(self, columns: list[np.ndarray], count: int) -> None:
+        self._core.append(columns, count)
+
+    def create_item(self, table: str, steps: int | None = None, priority: float = 1.0) -> None:
+        """An item of the last `steps` steps of the episode, by default of all of it. The table's limiter decides when it
+        comes in, and holds up what this role sends later. Raises TroupeError (more steps than max_steps or the episode has)."""
+        self._core.create_item(table, self._episode_steps if steps is None else steps, priority)
+
+    def end_episode(self) -> None:
+        """No item reaches over it."""
+        self._core.end_episode()
+        self._episode_steps = 0
+
+    def close(self) -> None:
+        """Nothing comes after the next flush()."""
+        self._core.close()
+
+    def flush(self, context: Context, outlet: str = "steps") -> bool:
+        """Sends what was gathered, all of a writer to the same instance. False: there is no room yet, and it stays."""
+        return context.flush_steps(self._core, outlet)

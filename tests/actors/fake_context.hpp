@@ -25,6 +25,11 @@ class FakeInlet final : public Inlet {
     auto found = find(producer);
     return found == frames.end() ? nullptr : &found->frame;
   }
+  std::size_t producers() const override {
+    std::size_t producers = 0;
+    for (const Waiting& waiting : frames) producers = std::max(producers, waiting.producer + 1);
+    return producers;
+  }
   Frame take(std::size_t producer) override {
     auto found = find(producer);
     Frame frame = found->frame;

@@ -49,7 +49,8 @@ bool small(const TrajectoryView& view) {
 
 Result<Frame> remake(FramePool& pool, const SampledBatchView& view) {
   const auto signature = std::make_shared<const Signature>(*view.columns().signature);
-  TROUPE_ASSIGN(auto builder, SampledBatchBuilder::make(pool, signature, view.columns().rows));
+  const bool sequences = !view.rows().lengths.empty();
+  TROUPE_ASSIGN(auto builder, SampledBatchBuilder::make(pool, signature, view.columns().rows, sequences));
   for (std::size_t c = 0; c < signature->size(); ++c) {
     std::ranges::copy(view.columns().columns[c], builder.columns().columns[c].begin());
   }
@@ -60,7 +61,12 @@ Result<Frame> remake(FramePool& pool, const SampledBatchView& view) {
   std::ranges::copy(from.priorities, to.priorities.begin());
   std::ranges::copy(from.times_sampled, to.times_sampled.begin());
   std::ranges::copy(from.parameters_versions, to.parameters_versions.begin());
+  std::ranges::copy(from.lengths, to.lengths.begin());
   return std::move(builder).finish(view.info());
+}
+
+Result<Frame> remake(FramePool& pool, const StepsView& view) {
+  return make_steps(pool, view.info(), view.rows(), view.items(), view.ends());
 }
 
 Result<Frame> remake(FramePool& pool, const ParametersView& view) {
@@ -90,6 +96,7 @@ void round_trips(const Frame& frame) {
   round_trip(frame, read_steps_grant, make_steps_grant);
   round_trip(frame, read_evaluation, make_evaluation);
   round_trip(frame, read_sample_request, make_sample_request);
+  round_trip(frame, read_steps, kRemake);
 }
 
 }  // namespace
@@ -106,7 +113,7 @@ void one_input(Bytes input) {
   const auto frame = [&] { return pool.copy(bytes).value(); };
   const std::string_view name = type_name(frame());
   int readable = 0;
-  for (std::uint16_t kind = 0; kind <= static_cast<std::uint16_t>(Kind::kSampleRequest); ++kind) {
+  for (std::uint16_t kind = 0; kind <= static_cast<std::uint16_t>(Kind::kSteps); ++kind) {
     readable += messages::testing::read_all(frame(), static_cast<Kind>(kind)).ok() ? 1 : 0;
   }
   TROUPE_CHECK(readable <= (name.empty() ? 0 : 1), "{} readers take a \"{}\"", readable, name);

@@ -25,7 +25,7 @@ constexpr std::array kKinds = {Kind::kTrajectory,       Kind::kBatch,           
                                Kind::kInferenceRequest, Kind::kInferenceAnswer, Kind::kGradient,
                                Kind::kGradientAnswer,   Kind::kParametersPull,  Kind::kStepsRequest,
                                Kind::kStepsGrant,       Kind::kSampleRequest,   Kind::kParameters,
-                               Kind::kEvaluation};
+                               Kind::kEvaluation,       Kind::kSteps,           Kind::kBatch};
 
 std::vector<std::byte> bytes_of(const Frame& frame) { return {frame.bytes().begin(), frame.bytes().end()}; }
 

@@ -179,6 +179,63 @@ TEST(Batch, SurvivesBytes) {
   expect_inside(frame, sent.columns().columns[0]);
 }
 
+TEST(Batch, OfSequencesSurvivesBytes) {
+  FramePool pool;
+  const SampledBatchView got = read_batch(received(pool, testing::sample_sequences(pool))).value();
+  EXPECT_THAT(got.rows().lengths, ElementsAre(3, 2));
+  EXPECT_EQ((*got.columns().signature)[0].to_string(), "observation: float32[3, 2]");
+}
+
+TEST(Batch, RefusesLengthsThatItsColumnsDoNotHave) {
+  FramePool pool;
+  const auto refused = [&](const Signature& signature, std::int32_t length) {
+    auto builder = SampledBatchBuilder::make(pool, std::make_shared<const Signature>(signature), 1, true).value();
+    testing::fill(builder.columns());
+    builder.rows().probabilities[0] = 1;
+    builder.rows().lengths[0] = length;
+    return read_batch(received(pool, std::move(builder).finish({}))).error().message;
+  };
+  EXPECT_THAT(refused({{"a", DType::kF32, {3}}}, 4), HasSubstr("a sequence of 4 steps, expected 1..3"));
+  EXPECT_THAT(refused({{"a", DType::kF32, {3}}}, 0), HasSubstr("a sequence of 0 steps, expected 1..3"));
+  EXPECT_THAT(refused({{"a", DType::kF32, {3}}, {"b", DType::kF32, {2}}}, 1),
+              HasSubstr("column b: float32[2] of sequences"));
+  EXPECT_THAT(refused({{"a", DType::kF32, {}}}, 1), HasSubstr("column a: float32[] of sequences"));
+}
+
+TEST(Steps, SurviveBytes) {
+  FramePool pool;
+  const Frame frame = testing::sample_steps(pool);
+  const StepsView sent = read_steps(frame).value(), got = read_steps(received(pool, frame)).value();
+  EXPECT_EQ(got.info().writer, 77U);
+  EXPECT_EQ(got.info().sequence, 3U);
+  EXPECT_EQ(got.info().max_steps, 8);
+  EXPECT_TRUE(got.info().last);
+  expect_same(got.rows(), sent.rows());
+  ASSERT_EQ(got.items().size(), 2U);
+  EXPECT_EQ(got.items()[0].table, "recent");
+  EXPECT_EQ(got.items()[0].end, 2);
+  EXPECT_EQ(got.items()[0].steps, 8);
+  EXPECT_EQ(got.items()[0].priority, 0.5);
+  EXPECT_EQ(got.items()[1].priority, 1);
+  EXPECT_THAT(got.ends(), ElementsAre(2, 5));
+}
+
+TEST(Steps, RefuseToMakeWhatReadersWouldRefuse) {
+  FramePool pool;
+  const BatchBuffer rows({{"a", DType::kF32, {}}}, 3);
+  const auto refused = [&](const StepsInfo& info, const StepsItem& item, std::vector<std::int64_t> ends) {
+    return make_steps(pool, info, rows.view(), {&item, 1}, ends).error().message;
+  };
+  const StepsInfo good{.writer = 15, .max_steps = 4};
+  EXPECT_THAT(refused({.writer = 15}, {"t", 1, 1}, {}), HasSubstr("steps of writer f: max_steps: got 0"));
+  EXPECT_THAT(refused(good, {"", 1, 1}, {}), HasSubstr("a name of 0 bytes"));
+  EXPECT_THAT(refused(good, {"t", 4, 1}, {}), HasSubstr("an item: got 4 rows before it, expected 0..3"));
+  EXPECT_THAT(refused(good, {"t", 1, 5}, {}), HasSubstr("an item of 5 steps, expected 1..4"));
+  EXPECT_THAT(refused(good, {"t", 1, 0}, {}), HasSubstr("an item of 0 steps"));
+  EXPECT_THAT(refused(good, {"t", 1, 1, -1}, {}), HasSubstr("priority"));
+  EXPECT_THAT(refused(good, {"t", 1, 1}, {2, 1}), HasSubstr("an episode's end: got 1 rows before it, expected 2..3"));
+}
+
 TEST(Parameters, SurviveBytes) {
   FramePool pool;
   const Frame frame = testing::sample_parameters(pool);
@@ -243,6 +300,11 @@ TEST(Reports, SurviveBytes) {
   const SampleRequest sample = read_sample_request(make_sample_request(pool, {256, 9}).value()).value();
   EXPECT_EQ(sample.rows, 256);
   EXPECT_EQ(sample.timeout_ms, 9U);
+  EXPECT_EQ(sample.table, "");
+  EXPECT_EQ(read_sample_request(make_sample_request(pool, {1, 2, "recent"}).value()).value().table, "recent");
+  PriorityUpdate named = testing::sample_update();
+  named.table = "whole";
+  EXPECT_EQ(read_priorities(make_priorities(pool, named).value()).value().table, "whole");
   const StepsGrant grant = read_steps_grant(make_steps_grant(pool, {100, 740, true}).value()).value();
   EXPECT_EQ(grant.taken, 100);
   EXPECT_EQ(grant.allowed, 740);

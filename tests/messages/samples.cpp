@@ -80,6 +80,26 @@ Frame sample_batch(FramePool& pool) {
   return std::move(builder).finish({.sequence = 5, .table_items = 1000, .table_mass = 250.5});
 }
 
+Frame sample_sequences(FramePool& pool) {
+  const auto signature =
+      std::make_shared<const Signature>(Signature{{"observation", DType::kF32, {3, 2}}, {"action", DType::kI32, {3}}});
+  auto builder = SampledBatchBuilder::make(pool, signature, 2, true).value();
+  fill(builder.columns());
+  for (std::size_t i = 0; i < 2; ++i) {
+    builder.rows().probabilities[i] = 0.5;
+    builder.rows().lengths[i] = static_cast<std::int32_t>(3 - i);
+  }
+  return std::move(builder).finish({.sequence = 6, .table_items = 10, .table_mass = 10});
+}
+
+Frame sample_steps(FramePool& pool) {
+  BatchBuffer rows(*sample_signature(), 5);
+  fill(rows.mutable_view());
+  return make_steps(pool, {.writer = 77, .sequence = 3, .max_steps = 8, .last = true}, rows.view(),
+                    std::vector<StepsItem>{{"recent", 2, 8, 0.5}, {"whole", 5, 3}}, std::vector<std::int64_t>{2, 5})
+      .value();
+}
+
 Frame sample_parameters(FramePool& pool) {
   auto builder = ParametersBuilder::make(pool, DType::kF32, 33).value();
   for (std::size_t i = 0; i < builder.data().size(); ++i) builder.data()[i] = static_cast<std::byte>(i);
@@ -169,7 +189,9 @@ std::vector<Frame> samples(FramePool& pool) {
           make_steps_grant(pool, {100, 740, false}).value(),
           make_sample_request(pool, {256, 10'000}).value(),
           sample_parameters_piece(pool),
-          make_evaluation(pool, sample_evaluation()).value()};
+          make_evaluation(pool, sample_evaluation()).value(),
+          sample_steps(pool),
+          sample_sequences(pool)};
 }
 
 Status read_all(const Frame& frame, Kind kind) {
@@ -188,6 +210,7 @@ Status read_all(const Frame& frame, Kind kind) {
       touch(std::as_bytes(view.rows().priorities));
       touch(std::as_bytes(view.rows().times_sampled));
       touch(std::as_bytes(view.rows().parameters_versions));
+      touch(std::as_bytes(view.rows().lengths));
       return {};
     }
     case Kind::kParameters: {
@@ -235,6 +258,13 @@ Status read_all(const Frame& frame, Kind kind) {
       return status_of(read_sample_request(frame));
     case Kind::kEvaluation:
       return status_of(read_evaluation(frame));
+    case Kind::kSteps: {
+      TROUPE_ASSIGN(const StepsView view, read_steps(frame));
+      touch(view.rows());
+      for (const StepsItem& item : view.items()) touch(std::as_bytes(std::span(item.table)));
+      touch(std::as_bytes(std::span(view.ends())));
+      return {};
+    }
     case Kind::kMetrics:
       return status_of(read_metrics(frame));
     case Kind::kControl:

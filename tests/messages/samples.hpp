@@ -10,6 +10,7 @@
 #include <troupe/messages/inference.hpp>
 #include <troupe/messages/parameters.hpp>
 #include <troupe/messages/reports.hpp>
+#include <troupe/messages/steps.hpp>
 #include <troupe/messages/trajectory.hpp>
 
 namespace troupe::messages::testing {
@@ -23,6 +24,10 @@ Frame sample_trajectory(FramePool& pool, std::int64_t max_rows = 4, std::int64_t
 /// Rows of two stacks of images, which share some, and one of numbers; five rows, of room for seven.
 Frame sample_stacks(FramePool& pool);
 Frame sample_batch(FramePool& pool);
+/// Two sequences of at most three steps.
+Frame sample_sequences(FramePool& pool);
+/// Five steps, two items and the ends of two episodes.
+Frame sample_steps(FramePool& pool);
 Frame sample_parameters(FramePool& pool);
 Frame sample_parameters_piece(FramePool& pool);
 /// Five dense values, two rows of a table and no row of another.

@@ -245,6 +245,40 @@ class Programs(unittest.TestCase):
         plain = self.script("plain.toml", QUEUE_TOML.replace('kind = "numbers"', 'kind = "plain"'))
         self.assertIn("expected one of fifo, lifo, shuffle", self.run_program(program, "config", plain, "--set", "roles.numbers.order=priority", expect=78))
 
+    def test_tables_of_shared_steps(self):
+        program, config = EXAMPLES / "shared_tables.py", EXAMPLES / "shared_tables.toml"
+        for how in ([], ["--processes"]):
+            with self.subTest(how):
+                run = f"run{len(how)}"
+                said = self.run_program(program, "train", config, "--run-dir", run, *how, "--set", "metrics.every_s=0.05", "--set", "checkpoint.every_s=1",
+                                        "--set", "roles.estimator.batches=400")
+                values = [[float(value) for value in values.split(", ")] for values in re.search(r"TD\(0\) \[(.*)\], mean returns \[(.*)\]", said).groups()]
+                for estimate in values:  # sixths: the chance to end beyond the right side
+                    np.testing.assert_allclose(estimate, np.arange(1, 6) / 6, atol=0.12)
+                self.assertGreater(self.last(run, "tables/whole_items"), 8)  # ahead of the learner, and held back
+                self.assertEqual(self.last(run, "tables/lost_items_per_s"), 0)
+                self.assertGreater(self.last(run, "tables/recent_inserts_per_s"), 0)
+        said = self.run_program(program, "train", "--resume", "run0", config, "--set", "roles.estimator.batches=500")
+        self.assertIn("mean returns", said)
+        said = self.run_program(program, "config", config, "--set", "roles.tables.recent_max_items=0", expect=78)
+        self.assertIn("roles.tables.recent_max_items", said)
+        self.assertIn("Capacity of the table of this name", self.run_program(program, "config", "--explain"))
+
+    def test_tables_of_shared_steps_refuse_what_makes_no_sense(self):
+        text, config = (EXAMPLES / "shared_tables.py").read_text(), EXAMPLES / "shared_tables.toml"
+        for change, said, code in ((('TableSpec(1000,', 'TableSpec(1000, sampler="best",'), "best", 1), (('"place": "int32"', '"place": "complex"'), "complex", 1),
+                                   (('SequenceReplayRole(STEP, TABLES)', 'SequenceReplayRole(STEP, {})'), "there is no table", 78)):
+            with self.subTest(said):
+                self.assertNotEqual(text.replace(*change), text)
+                self.assertIn(said, self.run_program(self.script("wrong.py", text.replace(*change)), "config", config, expect=code))
+        # What a writer does wrong is said to its role, what a learner asks for wrongly to the learner.
+        wrong = self.script("wrong.py", text.replace('writer.create_item("whole")', 'writer.create_item("whole", steps=self.steps[walk] + 1)'))
+        said = self.run_program(wrong, "train", config, "--run-dir", "steps", "--set", "supervisor.max_restarts=0", expect=1)
+        self.assertRegex(said, r'an item of \d+ steps for table "whole": expected 1 to \d+')
+        wrong = self.script("wrong.py", text.replace("SampleRequest(table,", 'SampleRequest("other" if self.taken["whole"] else table,'))
+        said = self.run_program(wrong, "train", config, "--run-dir", "table", "--set", "max_minutes=0.05")
+        self.assertIn('no table "other", there are: recent, whole', said)
+
     def test_mistakes_are_named(self):
         config = self.script("echo.toml", ECHO_TOML)
         for change, said, code in ((('"Square"', '"Evaluation"'), "only Troupe's own roles speak Evaluation", 1),

@@ -47,15 +47,19 @@ void append(SequenceTables& tables, SequenceTables::Writer writer, std::int64_t 
 
 /// Of one item; the observations say the same.
 std::vector<std::int64_t> ids_of(const SequenceTables& tables, const Sequences& drawn, std::size_t item) {
-  const auto count = static_cast<std::size_t>(drawn.ranges[item].count);
-  std::vector<float> observations(2 * count);
-  std::vector<std::int64_t> ids(count);
-  MutableBatchView out{.signature = &tables.step(), .rows = drawn.ranges[item].count, .columns = {}};
+  const auto longest = static_cast<std::size_t>(drawn.longest), steps = longest * drawn.items.size();
+  std::vector<float> observations(2 * steps, -1);
+  std::vector<std::int64_t> ids(steps, -1);
+  const Signature signature = tables.batch_signature(drawn);
+  MutableBatchView out{.signature = &signature, .rows = static_cast<std::int64_t>(drawn.items.size()), .columns = {}};
   out.columns.emplace_back(std::as_writable_bytes(std::span(observations)));
   out.columns.emplace_back(std::as_writable_bytes(std::span(ids)));
-  tables.read(drawn, item, out, 0);
-  for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(observations[2 * i + 1], static_cast<float>(-ids[i]));
-  return ids;
+  tables.read(drawn, out);
+  for (std::size_t i = 0; i < steps; ++i) EXPECT_EQ(observations[2 * i + 1], static_cast<float>(-ids[i]));
+  const auto begin = ids.begin() + static_cast<std::ptrdiff_t>(item * longest);
+  const auto end = begin + drawn.ranges[item].count;
+  EXPECT_TRUE(std::all_of(end, begin + drawn.longest, [](std::int64_t id) { return id == 0; }));
+  return {begin, end};
 }
 
 TEST_P(SequenceTablesTest, GiveBackTheStepsOfEachItemAndForgetOthers) {
@@ -152,6 +156,57 @@ TEST_P(SequenceTablesTest, AnImageGoesOnBitForBitAlsoOfOneTable) {
     tables->release(a);
     other->release(b);
   }
+}
+
+TEST_P(SequenceTablesTest, WritersGoOnFromTheirImage) {
+  const auto tables = make(), copy = make();
+  const auto one = tables->open(5).value(), other = tables->open(2).value();
+  append(*tables, one, 1, 9);
+  append(*tables, other, 100, 3);
+  tables->end_episode(other).value();
+  append(*tables, other, 103, 1);
+  tables->insert(one, 0, 3, 1).value();
+  const std::vector<std::size_t> all = {0, 1, 2};
+  copy->restore(all, tables->save(all)).value();
+  copy->restore_writers(tables->save_writers()).value();
+  EXPECT_EQ(copy->info().writers, 2);
+  EXPECT_EQ(copy->info().steps, tables->info().steps);
+  for (SequenceTables* each : {tables.get(), copy.get()}) {
+    EXPECT_EQ(each->reach(one).value(), 5);
+    EXPECT_EQ(each->reach(other).value(), 1);
+    append(*each, one, 10, 1);
+    each->insert(one, 1, 5, 1).value();
+    const auto drawn = each->sample(1, 1).value();
+    EXPECT_THAT(ids_of(*each, drawn, 0), testing::ElementsAre(6, 7, 8, 9, 10));
+    each->release(drawn);
+    each->close(one).value();
+    each->close(other).value();
+  }
+  EXPECT_EQ(copy->open(1).value(), tables->open(1).value());
+  EXPECT_EQ(copy->info().steps, tables->info().steps);
+}
+
+TEST_P(SequenceTablesTest, ADamagedImageOfWritersChangesNothing) {
+  const auto tables = make();
+  const auto writer = tables->open(5).value();
+  append(*tables, writer, 1, 9);
+  const auto image = tables->save_writers();
+  for (std::size_t byte = 0; byte < 8 * 11; ++byte) {  // but for the generator's state and the count of episodes
+    if (byte >= 8 && byte < 8 * 6) continue;
+    auto damaged = image;
+    damaged[0][byte] ^= std::byte{0x80};
+    const auto copy = make();
+    if (copy->restore_writers(damaged).ok()) {
+      EXPECT_TRUE(byte / 8 == 7) << byte;  // a larger max_steps is as good
+    } else {
+      EXPECT_EQ(copy->info().writers, 0) << byte;
+      EXPECT_EQ(copy->info().steps, 0) << byte;
+    }
+  }
+  auto fewer = image;
+  fewer.pop_back();
+  EXPECT_EQ(make()->restore_writers(fewer).error().code, Code::kCorrupt);
+  EXPECT_EQ(make()->restore_writers({}).error().code, Code::kCorrupt);
 }
 
 INSTANTIATE_TEST_SUITE_P(ChunkSteps, SequenceTablesTest, testing::Values(1, 3, 4, 16));
