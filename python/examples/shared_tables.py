@@ -36,11 +36,13 @@ class Walker(troupe.Role):
             last = next_place in (-1, PLACES)
             writer.append({"place": place, "reward": next_place == PLACES, "last": last})
             self.steps[walk] += 1
-            if last or self.steps[walk] % 2 == 0:
-                writer.create_item("recent", steps=min(4, self.steps[walk]))  # overlapping ones share their steps
+            # Items overlap by one step, so that each transition is in one of them.
             if last:
+                writer.create_item("recent", steps=(self.steps[walk] - 2) % 3 + 2 if self.steps[walk] > 1 else 1)
                 writer.create_item("whole")
                 writer.end_episode()
+            elif self.steps[walk] > 1 and self.steps[walk] % 3 == 1:
+                writer.create_item("recent", steps=4)
             self.places[walk], self.steps[walk] = (PLACES // 2, 0) if last else (next_place, self.steps[walk])
         return troupe.Progress.MORE
 
