@@ -2,22 +2,22 @@
 """What somebody sees who types `troupe train` or `troupe sweep` in a terminal: one line within its width that messages do not
 tear, colors only where they are wanted, and at the end what was learnt, where it is and what to type next.
 
-    TROUPE_PROGRAM=build/release/bin/troupe python3 tests/apps/terminal_test.py
+    TROUPE_PROGRAM=build/release/bin/troupe python3 tests/apps/terminal_test.py     exit status 77 where there are no terminals
 """
 
-import fcntl
 import os
 import pathlib
-import pty
 import re
 import signal
-import struct
 import subprocess
+import sys
 import tempfile
-import termios
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/tools"))
+import pseudo_terminal  # noqa: E402
+
 PROGRAM = os.environ.get("TROUPE_PROGRAM", str(ROOT / "build/release/bin/troupe"))
 DRAWN = re.compile(r"\r([^\r\n\x1b]*)\x1b\[K")
 
@@ -30,20 +30,13 @@ class InATerminal(unittest.TestCase):
 
     def run_on_terminal(self, *arguments, columns=60, stop_at=None, **variables):
         """All that it writes to a terminal of that width. At the text stop_at it is asked to end."""
-        ours, its = pty.openpty()
-        fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        ours, its = pseudo_terminal.opened(columns)
         environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm"} | variables
         process = subprocess.Popen([PROGRAM, *arguments], stdin=subprocess.DEVNULL, stdout=its, stderr=its, env=environment,
                                    cwd=self.folder)
         os.close(its)
         written = b""
-        while True:
-            try:
-                chunk = os.read(ours, 4096)
-            except OSError:  # nobody holds its other end any more
-                break
-            if not chunk:
-                break
+        while chunk := pseudo_terminal.read(ours):
             written += chunk
             if stop_at and stop_at.encode() in written:
                 process.send_signal(signal.SIGINT)
@@ -81,4 +74,7 @@ class InATerminal(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    if pseudo_terminal.opened(80) is None:
+        print(f"skipped: {pseudo_terminal.MISSING}")
+        sys.exit(77)
     unittest.main(verbosity=2)

@@ -5,14 +5,13 @@ apt-get: what it says while it works and when something fails, and when it build
 import fcntl
 import os
 import pathlib
-import pty
 import shutil
-import struct
 import subprocess
 import tempfile
-import termios
 import time
 import unittest
+
+import pseudo_terminal
 
 TOOLS = pathlib.Path(__file__).resolve().parents[2] / "tools"
 FOLDERS = ["core", "gpu", "apps"]
@@ -99,23 +98,17 @@ class BootstrapTest(unittest.TestCase):
     def on_a_terminal(self, columns, term):
         """What it writes to a terminal of that width."""
         command, options = self.command("program", (), {"PAUSE_S": "0.7", "TERM": term})
-        ours, its = pty.openpty()
-        fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        if (ends := pseudo_terminal.opened(columns)) is None:
+            self.skipTest(pseudo_terminal.MISSING)
+        ours, its = ends
         running = subprocess.Popen(command, stdout=its, stderr=its, **options)
         os.close(its)
         written = b""
-        while chunk := self.read_or_nothing(ours):
+        while chunk := pseudo_terminal.read(ours):
             written += chunk
         os.close(ours)
         self.assertEqual(running.wait(timeout=60), 0, written)
         return written.decode()
-
-    @staticmethod
-    def read_or_nothing(descriptor):
-        try:
-            return os.read(descriptor, 4096)
-        except OSError:  # nobody holds the terminal's other end any more
-            return b""
 
     def test_on_a_terminal_a_build_is_one_line_within_its_width(self):
         written = self.on_a_terminal(40, "xterm")
