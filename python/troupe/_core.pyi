@@ -160,6 +160,22 @@ class Table:
         Takes an image of a table of the same kind. Raises TroupeError, and the table is as it was.
         """
 
+class StepsWriter:
+    """Gathers steps for a role; troupe.StepsWriter is what users have of it."""
+
+    def __init__(self, columns: Sequence[tuple[str, str, Sequence[int]]], max_steps: int, number: int) -> None:
+        """Raises TroupeError."""
+
+    def append(self, columns: Sequence[Annotated[NDArray, dict(order='C', device='cpu', writable=False)]], rows: int) -> None:
+        """Raises TroupeError."""
+
+    def create_item(self, table: str, steps: int, priority: float) -> None:
+        """Raises TroupeError."""
+
+    def end_episode(self) -> None: ...
+
+    def close(self) -> None: ...
+
 class SequenceTables:
     """
     Tables over shared steps; troupe.SequenceReplay is what users have of them. Tables go by their number.
@@ -177,9 +193,6 @@ class SequenceTables:
         """Raises TroupeError."""
 
     def end_episode(self, writer: int) -> None: ...
-
-    def reach(self, writer: int) -> int:
-        """How many steps an item may have now."""
 
     def insert(self, writer: int, table: int, steps: int, priority: float, timeout: float) -> int:
         """
@@ -320,6 +333,9 @@ class Context:
 
     def wake_after(self, seconds: float) -> None:
         """step() is called again after so long at the latest."""
+
+    def flush_steps(self, writer: StepsWriter, outlet: str) -> bool:
+        """What troupe.StepsWriter.flush() calls."""
 
     def alive(self, role: str) -> bool:
         """Whether an instance of that role is up and not done."""
