@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -143,6 +144,7 @@ namespace troupe {
 
 int main(int argc, char** argv, const Registry& registry) {
   apps::open_standard_streams();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that is longer than `ulimit -f` allows is as a disk that is full
   std::set_terminate(apps::end_with_one_error);
   if (const Status good = check_registry(registry); !good.ok()) return apps::fail_config(good.error());
   const int code = apps::run(argc, argv, registry);

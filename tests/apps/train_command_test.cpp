@@ -256,6 +256,13 @@ TEST_F(TrainCommand, LimitsOfTheSystemEndInOneError) {
   }
 }
 
+TEST_F(TrainCommand, ALimitOfFilesIsAFullDisk) {
+  const ProgramResult result =
+      run_script(path(), "ulimit -f 20; troupe train small.toml --run-dir f --set max_env_steps=400\n");
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_NE(result.err.find("File too large"), std::string::npos) << result.err;
+}
+
 TEST_F(TrainCommand, ClosedStandardStreamsAreNoFilesOfTheRun) {
   for (const std::string closed : {"<&- >&- 2>&-", "<&- 2>&-", ">&-", "<&-"}) {
     std::filesystem::remove_all(path() / "n");
