@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include <troupe/actors/roles/sampled_rows.hpp>
 #include <troupe/messages/batch.hpp>
 #include <troupe/messages/reports.hpp>
 
@@ -95,13 +96,7 @@ Result<Frame> ReplayActor::draw(RoleContext& context, std::int64_t count) {
   const std::int64_t items = table.info().items;
   TROUPE_ASSIGN(const double mass, table.mass());
   TROUPE_TRY(table.sample(builder.columns(), items_));
-  const auto& rows = builder.rows();
-  for (std::size_t i = 0; i < items_.size(); ++i) {
-    rows.keys[i] = items_[i].key;
-    rows.probabilities[i] = items_[i].probability;
-    rows.priorities[i] = items_[i].priority;
-    rows.times_sampled[i] = items_[i].times_sampled;
-  }
+  describe(items_, builder.rows());
   return std::move(builder).finish({batches_++, items, mass});
 }
 

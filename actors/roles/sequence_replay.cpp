@@ -8,6 +8,7 @@
 #include <chrono>
 #include <utility>
 
+#include <troupe/actors/roles/sampled_rows.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/messages/batch.hpp>
 #include <troupe/messages/reports.hpp>
@@ -243,13 +244,9 @@ Result<Frame> SequenceReplay::draw(RoleContext& context, std::size_t number, std
       context.pool(), std::make_shared<const Signature>(tables_->batch_signature(drawn)), count, true);
   if (builder.ok()) {
     tables_->read(drawn, builder->columns());
-    const auto& rows = builder->rows();
+    describe(drawn.items, builder->rows());
     for (std::size_t i = 0; i < drawn.items.size(); ++i) {
-      rows.keys[i] = drawn.items[i].key;
-      rows.probabilities[i] = drawn.items[i].probability;
-      rows.priorities[i] = drawn.items[i].priority;
-      rows.times_sampled[i] = drawn.items[i].times_sampled;
-      rows.lengths[i] = static_cast<std::int32_t>(drawn.ranges[i].count);
+      builder->rows().lengths[i] = static_cast<std::int32_t>(drawn.ranges[i].count);
     }
   }
   tables_->release(drawn);
