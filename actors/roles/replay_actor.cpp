@@ -58,7 +58,7 @@ Result<Progress> ReplayActor::step(RoleContext& context) {
   }
   if (inserted || drawn) return Progress::kMore;
   if (!asked_.empty()) {  // what held learners back must not do so when its time is over and nothing else happens
-    const auto first = std::ranges::min_element(asked_, {}, &Asked::until);
+    const auto first = std::ranges::min_element(asked_, {}, &AskedBatch::until);
     context.wake_after(first->until - context.clock().now());
   }
   return Progress::kIdle;
@@ -101,19 +101,12 @@ Result<Frame> ReplayActor::draw(RoleContext& context, std::int64_t count) {
 }
 
 void ReplayActor::take_requests(RoleContext& context) {
-  for (Server& server = context.server("samples"); !server.empty();) {
-    auto [frame, answer] = server.take();
-    const auto request = messages::read_sample_request(frame);
-    Status good = request.ok() ? check_table(request->table) : Status(request.error());
-    if (good.ok()) good = replay::check_batch_sizes(intake_->table().options().limiter, 1, request->rows);
-    if (!good.ok()) {
-      context.refuse("samples", good.error());
-      continue;
-    }
-    asked_.push_back(
-        {request->rows, context.clock().now() + std::chrono::milliseconds(request->timeout_ms), std::move(answer)});
-  }
-  std::erase_if(asked_, [now = context.clock().now()](const Asked& asked) { return asked.until <= now; });
+  using Place = std::pair<const replay::Table*, AskedBatches*>;
+  take_sample_requests(context, [this](const std::string& name) -> Result<Place> {
+    TROUPE_TRY(check_table(name));
+    return Place{&intake_->table(), &asked_};
+  });
+  drop_late(asked_, context.clock().now());
 }
 
 Result<bool> ReplayActor::serve(RoleContext& context) {

@@ -2,12 +2,11 @@
 // The replay role: a shell around replay::Table. Inserts what env actors send (actors/roles/replay_intake) and samples
 // batches for learners, as far as the table's rate limiter admits; whoever must wait is held back by the credits of its
 // channel. Several instances are one table in shards (replay/shards.hpp).
-#include <deque>
-#include <functional>
 #include <memory>
 #include <vector>
 
 #include <troupe/actors/roles/replay_intake.hpp>
+#include <troupe/actors/roles/sample_requests.hpp>
 #include <troupe/actors/runtime/cut_listener.hpp>
 #include <troupe/actors/runtime/topology.hpp>
 
@@ -41,18 +40,11 @@ class ReplayActor final : public Role, public CutListener {
   /// Answers the client that has waited the longest, if its rows are admitted. True when it did.
   Result<bool> serve(RoleContext& context);
 
-  /// What a client waits for.
-  struct Asked {
-    std::int64_t rows = 0;
-    Duration until{};
-    std::function<void(Frame)> answer;
-  };
-
   const std::int64_t batch_;
   const bool clients_;
   std::unique_ptr<ReplayIntake> intake_;
   std::vector<replay::SampledItem> items_;
-  std::deque<Asked> asked_;    ///< at most as many as their channel lets through
+  AskedBatches asked_;         ///< by clients
   bool clients_turn_ = false;  ///< learners have drawn the last batch
   std::uint64_t batches_ = 0;
   std::int64_t unknown_priorities_ = 0;

@@ -63,7 +63,7 @@ Result<Progress> SequenceReplay::step(RoleContext& context) {
   if (taken || drawn) return Progress::kMore;
   std::optional<Duration> until;
   for (const auto& asked : asked_) {
-    for (const Asked& one : asked) until = std::min(until.value_or(one.until), one.until);
+    for (const AskedBatch& one : asked) until = std::min(until.value_or(one.until), one.until);
   }
   if (until) context.wake_after(*until - context.clock().now());
   return Progress::kIdle;
@@ -199,21 +199,12 @@ void SequenceReplay::take_priorities(RoleContext& context) {
 }
 
 void SequenceReplay::take_requests(RoleContext& context) {
-  for (Server& server = context.server("samples"); !server.empty();) {
-    auto [frame, answer] = server.take();
-    const auto request = messages::read_sample_request(frame);
-    const auto number = request.ok() ? table(request->table) : Result<std::size_t>(request.error());
-    Status good = number.ok() ? Status() : Status(number.error());
-    if (good.ok()) good = replay::check_batch_sizes(tables_->table(*number).options().limiter, 1, request->rows);
-    if (!good.ok()) {
-      context.refuse("samples", good.error());
-      continue;
-    }
-    asked_[*number].push_back(
-        {request->rows, context.clock().now() + std::chrono::milliseconds(request->timeout_ms), std::move(answer)});
-  }
-  const auto late = [now = context.clock().now()](const Asked& asked) { return asked.until <= now; };
-  for (auto& asked : asked_) std::erase_if(asked, late);
+  using Place = std::pair<const replay::Table*, AskedBatches*>;
+  take_sample_requests(context, [this](const std::string& name) -> Result<Place> {
+    TROUPE_ASSIGN(const std::size_t number, table(name));
+    return Place{&tables_->table(number), &asked_[number]};
+  });
+  for (auto& asked : asked_) drop_late(asked, context.clock().now());
 }
 
 /// Answers whoever has waited the longest at each table, if its rows are admitted. True when anybody was answered.

@@ -3,13 +3,12 @@
 // replay::SequenceTables, for topologies of a user's own. Whoever acts sends steps and says which items to make of them
 // (actors/roles/sequence_writer.hpp); whoever learns asks a table for batches. What Reverb's server is to a program.
 #include <cstdint>
-#include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include <troupe/actors/roles/sample_requests.hpp>
 #include <troupe/actors/runtime/role.hpp>
 #include <troupe/actors/runtime/topology.hpp>
 #include <troupe/messages/steps.hpp>
@@ -18,10 +17,11 @@
 namespace troupe::actors {
 
 /// Ports: in steps (stream, Steps), samples (request, SampleRequest, answered by Batch), and where a table goes by
-/// priorities also priorities (stream, Priorities; always drained). A producer whose item the limiter of its table does not admit yet waits, and no other. Requests
-/// of a table are answered in their order, each as soon as its limiter admits all its rows, until its time is over.
-/// Everything goes into checkpoints, writers and their steps included. A writer of which messages were lost, by a
-/// restart of this role, goes on with what comes; items that reach back over the gap are dropped and counted.
+/// priorities also priorities (stream, Priorities; always drained). A producer whose item the limiter of its table does
+/// not admit yet waits, and no other. Requests of a table are answered in their order, each as soon as its limiter
+/// admits all its rows, until its time is over. Everything goes into checkpoints, writers and their steps included. A
+/// writer of which messages were lost, by a restart of this role, goes on with what comes; items that reach back over
+/// the gap are dropped and counted.
 class SequenceReplay final : public Role {
  public:
   static std::vector<Port> inlets(const replay::SequenceOptions& options);
@@ -49,13 +49,6 @@ class SequenceReplay final : public Role {
     std::uint64_t next = 0;       ///< sequence of the message that comes
     std::uint64_t last_used = 0;  ///< by count of messages
   };
-  /// What somebody waits for.
-  struct Asked {
-    std::int64_t rows = 0;
-    Duration until{};
-    std::function<void(Frame)> answer;
-  };
-
   SequenceReplay(std::unique_ptr<replay::SequenceTables> tables, bool prioritised);
 
   /// Takes up to one message of each producer. True when anything was done.
@@ -78,7 +71,7 @@ class SequenceReplay final : public Role {
   std::map<std::string, std::size_t, std::less<>> numbers_;  ///< of tables
   std::map<std::size_t, Lane> lanes_;                        ///< by producer, of messages that are not done
   std::map<std::uint64_t, Writer> writers_;                  ///< by their own number
-  std::vector<std::deque<Asked>> asked_;                     ///< by table
+  std::vector<AskedBatches> asked_;                          ///< by table
   std::uint64_t batches_ = 0, messages_ = 0;
   std::int64_t lost_items_ = 0, gaps_ = 0, duplicates_ = 0, unknown_priorities_ = 0;
 };
