@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <execinfo.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -70,6 +71,13 @@ void open_standard_streams() {
     if (fcntl(stream, F_GETFD) == 0 || errno != EBADF) continue;
     if (open("/dev/null", O_RDWR) != stream) _exit(kExitFailure);  // and there is nobody to be told
   }
+}
+
+/// The C library finds what unwinds a thread's stack when it needs it first, and aborts where there is no memory left
+/// to do so (ulimit -v): instead of the error that was on its way.
+void find_unwinder() {
+  void* frame = nullptr;
+  backtrace(&frame, 1);
 }
 
 /// What nobody has caught: mostly that there is no memory or no thread to be had. Anything else is a bug, and worth a
@@ -145,6 +153,7 @@ namespace troupe {
 int main(int argc, char** argv, const Registry& registry) {
   apps::open_standard_streams();
   std::signal(SIGXFSZ, SIG_IGN);  // a file that is longer than `ulimit -f` allows is as a disk that is full
+  apps::find_unwinder();
   std::set_terminate(apps::end_with_one_error);
   if (const Status good = check_registry(registry); !good.ok()) return apps::fail_config(good.error());
   const int code = apps::run(argc, argv, registry);

@@ -431,8 +431,8 @@ class ConfigLoader {
       TROUPE_ASSIGN(std::string text, to_string(value, key));
       return as_wanted(std::move(text), key);
     }
-    const Error not_a_value =
-        wrong(fmt::format("wrong type: got {}, expected {}", printable(value), type_name(key.default_value)));
+    const Error not_a_value = wrong(fmt::format(
+        "wrong type: got {}, expected {}", value.empty() ? "nothing" : printable(value), type_name(key.default_value)));
     if (value.find_first_of("\r\n") != std::string::npos) return not_a_value;  // it would be more than a value
     const Result<TomlValue> parsed = parse_toml("value = " + value, "");
     return parsed.ok() ? convert(parsed->find("value")->value, key) : not_a_value;

@@ -37,9 +37,12 @@ std::size_t utf8_length(std::string_view text) {
   return 0;
 }
 
-/// U+0080 .. U+009F: some terminals take them for escape sequences.
-bool is_c1_control(std::string_view character) {
-  return character.size() == 2 && character[0] == '\xC2' && static_cast<unsigned char>(character[1]) < 0xA0;
+/// What changes how the rest of a line looks: U+0080 .. U+009F, which some terminals take for escape sequences, the
+/// ends of lines and paragraphs, and what turns the direction of writing (Unicode 15, section 23.2).
+bool is_control(std::string_view character) {
+  if (character.size() == 2) return (character >= "\u0080" && character <= "\u009F") || character == "\u061C";
+  return (character >= "\u200E" && character <= "\u200F") || (character >= "\u2028" && character <= "\u202E") ||
+         (character >= "\u2066" && character <= "\u2069");
 }
 
 }  // namespace
@@ -55,7 +58,7 @@ std::string printable(std::string_view text, std::size_t bytes_max) {
     } else if (character == "\t") {
       piece = "\\t";
     } else if (length == 0 || static_cast<unsigned char>(character[0]) < 0x20 || character == "\x7F" ||
-               is_c1_control(character)) {
+               is_control(character)) {
       for (const char c : character) piece += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
     } else {
       piece = character;

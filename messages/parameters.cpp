@@ -109,6 +109,13 @@ struct ParametersBuilder::Impl {
   std::span<std::byte> data;
 };
 
+Status check_parameters(DType dtype, std::int64_t elements) {
+  const std::size_t most = kMaxColumnBytes / dtype_bytes(dtype);
+  if (static_cast<std::size_t>(elements) <= most) return {};
+  return Error{Code::kInvalidArgument, fmt::format("got {} parameters, expected at most {}, as {} in one message",
+                                                   elements, most, to_string(dtype))};
+}
+
 ParametersBuilder::ParametersBuilder(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 ParametersBuilder::ParametersBuilder(ParametersBuilder&&) noexcept = default;
 ParametersBuilder& ParametersBuilder::operator=(ParametersBuilder&&) noexcept = default;
@@ -121,10 +128,7 @@ Result<ParametersBuilder> ParametersBuilder::make(FramePool& pool, DType dtype, 
 Result<ParametersBuilder> ParametersBuilder::make(FramePool& pool, DType dtype, const ParametersPiece& piece) {
   TROUPE_TRY(check(piece, "parameters"));
   const std::int64_t elements = piece.own_elements();
-  if (static_cast<std::size_t>(elements) > kMaxColumnBytes / dtype_bytes(dtype)) {
-    return Error{Code::kInvalidArgument, fmt::format("parameters: got {} elements of {}, expected at most {} bytes",
-                                                     elements, to_string(dtype), kMaxColumnBytes)};
-  }
+  TROUPE_TRY(check_parameters(dtype, elements));
   constexpr std::size_t kStructWords = 16;  // root pointer, Envelope, Parameters, tag of the list
   const std::size_t range_words = piece.count > 1 ? 2 * piece.ranges.size() : 0;
   const std::size_t bytes = static_cast<std::size_t>(elements) * dtype_bytes(dtype);

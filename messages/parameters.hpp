@@ -62,11 +62,14 @@ class ParametersView {
 /// Errors: kCorrupt (malformed bytes), kInvalidArgument (another kind of message, or a value out of its bounds).
 Result<ParametersView> read_parameters(const Frame& frame);
 
+/// Whether so many fit one message, of a whole network or of a piece of one. Errors: kInvalidArgument.
+Status check_parameters(DType dtype, std::int64_t elements);
+
 class ParametersBuilder {
  public:
-  /// Room for a whole buffer of `elements` elements of `dtype`. Errors: the pool's.
+  /// Room for a whole buffer of `elements` elements of `dtype`. Errors: those of check_parameters(); the pool's.
   static Result<ParametersBuilder> make(FramePool& pool, DType dtype, std::int64_t elements);
-  /// Room for one piece. Errors: the pool's; kInvalidArgument when the piece is none.
+  /// Room for one piece. Errors: the same; kInvalidArgument when the piece is none.
   static Result<ParametersBuilder> make(FramePool& pool, DType dtype, const ParametersPiece& piece);
   ParametersBuilder(ParametersBuilder&&) noexcept;
   ParametersBuilder& operator=(ParametersBuilder&&) noexcept;

@@ -468,10 +468,12 @@ std::vector<std::string> agent_mistakes(const Config& config) {
     }
     const auto& groups = config.names("replicas");
     const auto& roles = config.names("roles");
-    if (is_taken_name(name) || std::ranges::find(groups, name) != groups.end() ||
-        std::ranges::find(roles, name) != roles.end()) {
-      mistakes.push_back(fmt::format("{}: agents.{}: the agent is called like another part of the run",
-                                     config.where(prefix + "env"), name));
+    std::string taken = why_taken(name);
+    if (std::ranges::find(groups, name) != groups.end() || std::ranges::find(roles, name) != roles.end()) {
+      taken = "the agent is called like another part of the run";
+    }
+    if (!taken.empty()) {
+      mistakes.push_back(fmt::format("{}: agents.{}: {}", config.where(prefix + "env"), name, taken));
     }
   }
   return mistakes;

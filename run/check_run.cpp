@@ -17,6 +17,7 @@
 #include <troupe/learner/graph/param_buffer.hpp>
 #include <troupe/learner/replicate/replica.hpp>
 #include <troupe/learner/replicate/verify.hpp>
+#include <troupe/messages/parameters.hpp>
 #include <troupe/run/agent_topology.hpp>
 #include <troupe/run/no_metrics.hpp>
 #include <troupe/run/run_topology.hpp>
@@ -39,8 +40,22 @@ Status build_step(learner::Replica& replica, const ReplicaGroupOptions* served,
   learner::ReplicaContext meets(graph, context, nullptr);
   replica.step_fn(meets, learner::StepInputs(graph, input->signature()));
   TROUPE_TRY(graph.status());
-  if (served != nullptr) TROUPE_TRY(learner::plan_served(graph, plan(parameter_server_options(*served), 0, 0)));
+  if (served != nullptr) {
+    const ParameterServerOptions server = parameter_server_options(*served);
+    TROUPE_ASSIGN(const learner::ServedStep step, learner::plan_served(graph, plan(server, 0, 0)));
+    for (const learner::ShardPlan& shard : step.plans) {
+      TROUPE_TRY(messages::check_parameters(server.transfer, shard.piece.own_elements()));
+    }
+  }
   return more ? more(graph) : Status();
+}
+
+/// Whether all that is trained fits the message in which an evaluator gets it.
+Status check_evaluated(const learner::Graph& evaluation) {
+  const learner::GraphData& data = learner::GraphAccess::data(evaluation);
+  std::int64_t elements = data.state.layout.elements;
+  for (const learner::GroupDef& group : data.groups) elements += group.layout.elements;
+  return messages::check_parameters(DType::kF32, elements);
 }
 
 /// Whether devices of these names could run the step; a name that is none is somebody else's mistake.
@@ -89,6 +104,9 @@ Status check_published(const learner::Graph& step, const std::vector<std::string
     pointers.push_back(&layouts.back());
   }
   const learner::ParamLayout published = learner::published_layout(pointers, data.state.layout);
+  if (const Status fits = messages::check_parameters(DType::kF32, published.elements); !fits.ok()) {
+    return Error{Code::kInvalidArgument, fmt::format("its policy is too large: {}", fits.error().message)};
+  }
   if (published.fingerprint() == policy.fingerprint()) return {};
   const auto tensor = [](const learner::ParamLayout& of, std::size_t i) {
     if (i >= of.entries.size()) return std::string("nothing");
@@ -134,19 +152,19 @@ Status check_group(const ReplicaRun& run, const CheckRunOptions& how) {
   if (!model.ok()) {
     return Error{Code::kInvalidArgument, fmt::format("replicas.{}.{}", run.group.name, model.error().message)};
   }
-  const auto check = [&](const MakeReplica& make, const ReplicaGroupOptions* served) -> Status {
+  const auto check = [&](const MakeReplica& make, const ReplicaGroupOptions* served, bool evaluates) -> Status {
     const auto replica = make();  // which opens the data
     if (!replica.ok()) return at(model->data_key, replica.error());
     Status device;
     const Status built = build_step(**replica, served, [&](const learner::Graph& step) -> Status {
       if (how.data) device = check_devices(step, run.group.device);
-      return {};
+      return evaluates ? check_evaluated(step) : Status();
     });
     if (!built.ok()) return at("model", built.error());
     return device.ok() ? device : at("device", device.error());
   };
-  TROUPE_TRY(check(model->make, has_parameter_server(run.group) ? &run.group : nullptr));
-  if (model->make_evaluation) return check(model->make_evaluation, nullptr);
+  TROUPE_TRY(check(model->make, has_parameter_server(run.group) ? &run.group : nullptr, false));
+  if (model->make_evaluation) return check(model->make_evaluation, nullptr, true);
   return {};
 }
 

@@ -86,8 +86,11 @@ struct Contents {
 };
 
 Result<Contents> read_contents(const std::filesystem::path& path, std::span<const CsvColumn> fixed) {
-  TROUPE_ASSIGN(const std::vector<std::byte> bytes, read_file(path.string(), kFileBytesMax));
-  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const auto bytes = read_file(path.string(), kFileBytesMax);
+  // What is no file, or is too long, is as damaged as one with other columns.
+  if (!bytes.ok() && bytes.error().code == Code::kInvalidArgument) return Error{Code::kCorrupt, bytes.error().message};
+  if (!bytes.ok()) return bytes.error();
+  std::string_view text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
   const std::string header = header_of(fixed);
   Contents contents;
   for (std::size_t number = 1;; ++number) {

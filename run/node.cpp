@@ -28,6 +28,7 @@ namespace {
 constexpr Duration kStepTimeout = std::chrono::seconds(30);
 
 std::filesystem::path address_file(const std::filesystem::path& run_dir) { return run_dir / "chief.address"; }
+std::filesystem::path journal_file(const std::filesystem::path& run_dir) { return run_dir / "chief.json"; }
 
 Result<transport::Address> read_address(const std::filesystem::path& file) {
   std::ifstream stream(file);
@@ -59,11 +60,13 @@ Result<transport::Address> wait_for_chief(const std::filesystem::path& run_dir, 
   const SteadyClock clock;
   const Duration deadline = clock.now() + timeout;
   for (;;) {
+    // What is no address was left by somebody else: the chief replaces it.
     auto address = read_address(address_file(run_dir));
-    if (address.ok() || address.error().code != Code::kNotFound) return address;
+    if (address.ok()) return address;
     if (clock.now() >= deadline) {
-      return Error{Code::kDeadlineExceeded, fmt::format("no chief has written {} within {:.0f} s",
-                                                        address_file(run_dir).string(), seconds(timeout))};
+      return Error{Code::kDeadlineExceeded,
+                   fmt::format("no chief has written {} within {:.0f} s ({})", address_file(run_dir).string(),
+                               seconds(timeout), address.error().message)};
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
@@ -95,8 +98,16 @@ Result<std::unique_ptr<NodeNetwork>> make_network(const NodePlace& place, const 
 }
 
 Result<EarlierCuts> earlier_cuts(const NodePlace& place) {
-  const std::filesystem::path checkpoints = place.run_dir / "checkpoints";
+  const std::filesystem::path checkpoints = place.run_dir / "checkpoints", journal = journal_file(place.run_dir);
   EarlierCuts earlier;
+  std::error_code error;
+  auto newest = newest_cut(checkpoints);
+  if (newest.ok() && std::filesystem::status(journal, error).type() == std::filesystem::file_type::not_found) {
+    return Error{Code::kCorrupt,
+                 fmt::format("{}: the chief's journal is missing, but there is checkpoint {}: without the journal the "
+                             "incarnations of that time would be given again",
+                             journal.string(), cut_name(newest->number))};
+  }
   if (place.resume) {
     auto found = whole_cuts(checkpoints);
     // Not kNotFound: whoever looks after this process would start it again, as the chief of a run that goes on.
@@ -109,7 +120,6 @@ Result<EarlierCuts> earlier_cuts(const NodePlace& place) {
     earlier.resume_from = std::move(whole.cuts);
     return earlier;
   }
-  auto newest = newest_cut(checkpoints);
   // Whoever starts from it is refused by name; until then the run needs none.
   if (newest.ok()) earlier.newest = *std::move(newest);
   if (!newest.ok() && newest.error().code != Code::kNotFound) log::error("TRP-E605 {}", newest.error().message);
@@ -173,7 +183,7 @@ Result<RuntimeOptions> node_runtime(const NodePlace& place, const TrainOptions& 
   };
 
   ChiefOptions& chief = runtime.chief;
-  chief.journal = journal_in(place.run_dir / "chief.json");
+  chief.journal = journal_in(journal_file(place.run_dir));
   chief.commit = [checkpoints, keep = static_cast<int>(options.checkpoint.keep)](const CommittedCut& cut) {
     return commit_cut(checkpoints, cut, keep);
   };

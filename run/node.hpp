@@ -53,7 +53,7 @@ struct NodePlace {
 /// Errors: kCancelled when it was fenced (exit code 75); those of the network, the topology and the chief's refusal.
 Status run_node(const TrainOptions& options, const NodePlace& place, const std::atomic<bool>* stop);
 
-/// The chief's address as it wrote it. Waits for it, at most `timeout`. Errors: kDeadlineExceeded, kCorrupt.
+/// The chief's address as it wrote it. Waits for it, at most `timeout`. Errors: kDeadlineExceeded.
 Result<transport::Address> wait_for_chief(const std::filesystem::path& run_dir, Duration timeout);
 
 // What train() and run_node() have in common: the topology with restarts for all roles, a listening network for
@@ -66,7 +66,7 @@ struct EarlierCuts {
   std::vector<CommittedCut> resume_from;  ///< place.resume: ChiefOptions::resume_from
   CommittedCut newest;                    ///< number 0: none
 };
-/// Errors: as whole_cuts(), when the run is to resume.
+/// Errors: as whole_cuts(), when the run is to resume; kCorrupt: the journal is not beside them.
 Result<EarlierCuts> earlier_cuts(const NodePlace& place);
 /// `earlier`: on the chief. `more`: counters to be written with this node's part of every cut.
 Result<RuntimeOptions> node_runtime(const NodePlace& place, const TrainOptions& options, const Topology& topology,

@@ -166,8 +166,7 @@ std::vector<std::string> replica_mistakes(const Config& config, const Registry& 
     if (const Status good = actors::check(run.group, section(name)); !good.ok()) {
       for (const std::string_view line : lines(good.error().message)) add(std::string(line));
     }
-    if (is_taken_name(name))
-      add(path(name, "model") + ": the group is called like another role, or like an instance of one");
+    if (const std::string taken = why_taken(name); !taken.empty()) add(path(name, "model") + ": " + taken);
     const std::int64_t instances = actors::instances(run.group);
     if (run.nodes > instances) {
       add(fmt::format("{}: got {} for {} instance{}, expected no more", path(name, "nodes"), run.nodes, instances,

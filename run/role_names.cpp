@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include <fmt/core.h>
+
 namespace troupe::apps {
 namespace {
 
@@ -22,9 +24,14 @@ bool is_numbered(std::string_view name) {
 
 }  // namespace
 
-bool is_taken_name(std::string_view name) {
-  return std::ranges::find(kTaken, name) != kTaken.end() || is_numbered(name) ||
-         std::ranges::any_of(kEndings, [&](std::string_view ending) { return name.ends_with(ending); });
+std::string why_taken(std::string_view name) {
+  if (std::ranges::find(kTaken, name) != kTaken.end()) {
+    return fmt::format("\"{}\" is what a role or node of Troupe's own is called: expected another name", name);
+  }
+  if (is_numbered(name)) return fmt::format("\"{}\" ends in a number, as instances do: expected another name", name);
+  const auto ending = std::ranges::find_if(kEndings, [&](std::string_view end) { return name.ends_with(end); });
+  if (ending == kEndings.end()) return "";
+  return fmt::format("\"{}\" ends in \"{}\", as roles of agents and groups do: expected another name", name, *ending);
 }
 
 }  // namespace troupe::apps

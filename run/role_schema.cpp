@@ -45,8 +45,12 @@ void check_roles(const Config& config, const Registry& registry, std::vector<std
       add(kind_key, fmt::format("got \"{}\", expected one of {}", kind, fmt::join(names_of(registry.roles()), ", ")));
     }
     const auto& groups = config.names("replicas");
-    if (is_taken_name(name) || std::ranges::find(groups, name) != groups.end() || !config.has(nodes_key)) {
-      add(kind_key, "the role is called like another one, or like an instance of one");
+    std::string taken = why_taken(name);
+    if (std::ranges::find(groups, name) != groups.end() || (taken.empty() && !config.has(nodes_key))) {
+      taken = "the role is called like another part of the run";
+    }
+    if (!taken.empty()) {
+      add(kind_key, taken);
       continue;
     }
     const std::int64_t count = config.get_int(role_key(name, "count")), nodes = config.get_int(nodes_key);

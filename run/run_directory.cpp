@@ -32,17 +32,33 @@ constexpr std::size_t kInnerPathBytes = 320;
 constexpr std::size_t kStampBytes = 20;
 constexpr const char* kRuns = "runs";
 
-/// What the start of a run leaves before its first checkpoint. The log is kept for whoever wonders how it ended.
+/// What the start of a run leaves before its first checkpoint, the first file first. The log is kept for whoever
+/// wonders how it ended.
 constexpr std::array<std::string_view, 14> kLeftByAStart = {
     "config.toml",  "metrics.csv", "channels.csv",  "evaluations.csv", "learning_curve.svg",
     "summary.json", "status.json", "checkpoints",   "samples",         "nodes",
     "cluster.toml", "chief.json",  "chief.address", "security"};
 constexpr std::string_view kLog = "log.txt", kEvents = "events.out.tfevents.";
 
+/// How the names of checkpoints begin.
+constexpr std::string_view kOfOneProcess = "step-", kCut = "cut";
+
+bool has_checkpoint_named(const RunDirectory& run, std::string_view begins) {
+  std::error_code ignored;
+  const fs::directory_iterator entries(run.checkpoints(), ignored);
+  return std::any_of(begin(entries), end(entries), [&](const fs::directory_entry& entry) {
+    return entry.path().filename().string().starts_with(begins);
+  });
+}
+
+/// The file, or what was being written of it when the process died: "metrics.csv.tmp-123".
+bool is_of(const std::string& name, std::string_view file) {
+  return name.starts_with(file) &&
+         (name.size() == file.size() || std::string_view(name).substr(file.size()).starts_with(".tmp"));
+}
+
 bool is_left_by_a_start(const std::string& name) {
-  const auto own = [&](std::string_view left) {  // also what was being written when it died: "metrics.csv.tmp-123"
-    return name == left || (name.starts_with(left) && std::string_view(name).substr(left.size()).starts_with(".tmp"));
-  };
+  const auto own = [&](std::string_view left) { return is_of(name, left); };
   return std::any_of(kLeftByAStart.begin(), kLeftByAStart.end(), own) || name.starts_with(kEvents);
 }
 
@@ -63,12 +79,13 @@ void clear_start(const fs::path& directory) {
 /// Makes room in a directory that holds something: nothing but an earlier start of a run that had no checkpoint yet.
 Status take_over(const RunDirectory& run) {
   std::error_code error;
-  bool known = fs::is_regular_file(run.config(), error) && !has_checkpoint(run);
+  bool known = !has_checkpoint(run), begun = false;
   for (const auto& entry : fs::directory_iterator(run.path, error)) {
     const std::string name = entry.path().filename().string();
     known = known && (name == kLog || is_left_by_a_start(name));
+    begun = begun || (is_of(name, kLeftByAStart.front()) && entry.is_regular_file());
   }
-  if (error || !known) {
+  if (error || !known || !begun) {
     return Error{
         Code::kAlreadyExists,
         fmt::format("run directory {}: is not empty; go on from it with --resume, or name another", run.shown())};
@@ -149,12 +166,18 @@ Result<ClaimedRun> make_run_directory(const fs::path& requested, const std::stri
 }
 
 bool has_checkpoint(const RunDirectory& run) {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(run.checkpoints(), ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("step-") || name.starts_with("cut")) return true;
+  return has_checkpoint_named(run, kOfOneProcess) || has_checkpoint_named(run, kCut);
+}
+
+Status check_resumable(const RunDirectory& run, bool over_nodes) {
+  if (has_checkpoint_named(run, over_nodes ? kCut : kOfOneProcess)) return {};
+  std::string message = "the run has no checkpoint to go on from; start it again with --run-dir " + run.shown();
+  if (has_checkpoint_named(run, over_nodes ? kOfOneProcess : kCut)) {
+    message = over_nodes ? "the run has no checkpoint of nodes, only of one process: go on from it in one"
+                         : "the run has no checkpoint of one process, only of nodes: go on from it over nodes "
+                           "(--processes, or as it was begun)";
   }
-  return false;
+  return Error{Code::kNotFound, fmt::format("{}: {}", run.shown(), message)};
 }
 
 bool has_nodes(const RunDirectory& run) {

@@ -1,8 +1,8 @@
 #pragma once
 // runs/<name>-<time>/: everything that a run leaves behind, by its fixed names.
 //   config.toml  metrics.csv  channels.csv  evaluations.csv  events.out.tfevents.*  learning_curve.svg  summary.json
-//   log.txt  status.json  checkpoints/  render/ samples/  export/, and of a run over nodes cluster.toml  chief.json  chief.address
-//   nodes/  security/
+//   log.txt  status.json  checkpoints/  render/ samples/  export/, and of a run over nodes cluster.toml  chief.json
+//   chief.address nodes/  security/
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -79,6 +79,9 @@ struct RunProgress {
 
 /// Whether there is a checkpoint of one process, or a cut of nodes that their chief has recorded.
 bool has_checkpoint(const RunDirectory& run);
+/// Whether the run can be gone on from in this way. Errors: kNotFound: it has no checkpoint, or only those of the
+/// other.
+Status check_resumable(const RunDirectory& run, bool over_nodes);
 /// Whether nodes have ever trained in the directory.
 bool has_nodes(const RunDirectory& run);
 /// Errors: those of reading metrics.csv.

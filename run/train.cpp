@@ -93,13 +93,7 @@ class Training {
   Status open() {
     std::optional<messages::OpenCheckpoint> checkpoint;
     if (hooks_.resume && hooks_.place == nullptr) {
-      auto newest = messages::open_newest_checkpoint(hooks_.checkpoint_dir);
-      if (!newest.ok() && newest.error().code == Code::kNotFound && newest_cut(hooks_.checkpoint_dir).ok()) {
-        return Error{Code::kNotFound, newest.error().message +
-                                          " of one process, only one of a run over nodes: go on from "
-                                          "it in that way (--processes)"};
-      }
-      TROUPE_ASSIGN(checkpoint, std::move(newest));
+      TROUPE_ASSIGN(checkpoint, messages::open_newest_checkpoint(hooks_.checkpoint_dir));
       for (const auto& rejected : checkpoint->rejected) {
         log::warn("TRP-W603 checkpoint {} is damaged and not used: {}", rejected.name, rejected.reason);
         damaged_.push_back(rejected.name);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include <troupe/actors/control/detail/first_names.hpp>
 #include <troupe/actors/runtime/last_resort.hpp>
 #include <troupe/core/check.hpp>
 #include <troupe/core/log.hpp>
@@ -124,7 +125,7 @@ caf::behavior ChiefActor::make_behavior() {
       [this](expire_atom, std::uint64_t number) {
         if (!cut_ || cut_->number != number) return;
         const auto& due = cut_->captured ? cut_->writing : cut_->capturing;
-        end_cut(Error{Code::kDeadlineExceeded, fmt::format("cut: no answer from node {}", fmt::join(due, ", "))});
+        end_cut(Error{Code::kDeadlineExceeded, fmt::format("cut: no answer from node {}", first_names(due))});
       },
       [this](status_atom) {
         auto promise = make_response_promise();
@@ -310,12 +311,10 @@ void ChiefActor::tick() {
     const std::string why = death.closed
                                 ? std::string("its connection closed")
                                 : fmt::format("silent for {:.2f} s (limit {:.2f} s)", death.silent_s, death.limit_s);
-    std::string names;
-    for (const std::size_t place : on_node(death.name)) {
-      names += (names.empty() ? "" : ", ") + instances_[place].name;
-    }
+    std::vector<std::string> names;
+    for (const std::size_t place : on_node(death.name)) names.push_back(instances_[place].name);
     log::warn("{} node {} is dead: {}; waiting for its next process to run {}", death.closed ? "TRP-E101" : "TRP-E110",
-              death.name, why, names);
+              death.name, why, first_names(names));
     // The next chief must not take it back either.
     journal_.nodes[death.name] = membership_.find(death.name)->incarnation;
     keep_journal();

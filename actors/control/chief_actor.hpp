@@ -251,7 +251,7 @@ class ChiefActor final : public caf::event_based_actor {
   std::optional<Choice> choice_;
   std::map<std::string, std::vector<std::string>> troubles_;  ///< by node or group: for the status
   std::optional<PendingCut> cut_;
-  std::string without_;                          ///< instances that the newest cut was taken without
+  std::set<std::string> without_;                ///< instances that the newest cut was taken without
   std::vector<caf::response_promise> next_cut_;  ///< asked for during one; at most as many as there are callers
   std::vector<caf::response_promise> status_promises_;
   bool operator_waits_ = false;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include <troupe/actors/control/detail/first_names.hpp>
 #include <troupe/core/log.hpp>
 
 namespace troupe::actors {
@@ -23,7 +24,6 @@ constexpr Duration kAwayPatience = std::chrono::seconds(2);
 /// How long a run that goes on waits for nodes to say which cuts they have whole.
 constexpr Duration kChoicePatience = std::chrono::seconds(30);
 constexpr Duration kSayEvery = std::chrono::seconds(10);
-constexpr std::size_t kNamesMost = 5;
 
 }  // namespace
 
@@ -101,16 +101,16 @@ void ChiefActor::order_cut() {
     delayed_send(this, kCutRetry, retry_atom::value, cut_->number, true);
     return;
   }
-  std::string without;
+  std::set<std::string> without;
   for (const Instance& instance : instances_) {
     if (instance.state == State::kUp && membership_.up(instance.node)) {
       if (!instance.elastic) cut_->expected.push_back(instance.name);
     } else if (!instance.elastic) {
-      without += (without.empty() ? "" : ", ") + instance.name;
+      without.insert(instance.name);
     }
   }
   if (without != without_ && !without.empty()) {
-    log::info("checkpoint {} is taken without {}", called(cut_->number), without);
+    log::info("checkpoint {} is taken without {}", called(cut_->number), first_names(without));
   }
   without_ = std::move(without);
   cut_->ordered = true;
@@ -155,12 +155,9 @@ void ChiefActor::say_how_far() {
   if (!cut_ || !cut_->ordered || now - cut_->said_at < kSayEvery) return;
   cut_->said_at = now;
   const std::set<std::string>& due = cut_->captured ? cut_->writing : cut_->capturing;
-  std::vector<std::string> names(due.begin(), due.end());
-  const std::size_t more = names.size() - std::min(names.size(), kNamesMost);
-  names.resize(names.size() - more);
-  log::info("checkpoint {}: {} of {} nodes have {} their part; to come: {}{}", cut_->number,
+  log::info("checkpoint {}: {} of {} nodes have {} their part; to come: {}", cut_->number,
             cut_->nodes.size() - due.size(), cut_->nodes.size(), cut_->captured ? "written" : "captured",
-            fmt::join(names, ", "), more == 0 ? "" : fmt::format(" and {} more", more));
+            first_names(due));
 }
 
 void ChiefActor::resume_nodes() {
@@ -267,7 +264,7 @@ void ChiefActor::choose() {
   if (ended_) return;
   if (!choice.due.empty()) {
     log::warn("TRP-W606 nodes {} have not come within {:.0f} s to say whether they have their parts of the checkpoint",
-              fmt::join(choice.due, ", "), seconds(kChoicePatience));
+              first_names(choice.due), seconds(kChoicePatience));
   }
   std::string wrong;
   for (const CommittedCut& cut : options_.chief.resume_from) {

@@ -56,6 +56,7 @@ Result<ChiefJournal> load_journal(const std::filesystem::path& file) {
   if (!bytes.ok() && bytes.error().code == Code::kNotFound) return ChiefJournal{};
   if (!bytes.ok()) return bytes.error();
   const Json json = parse_journal(*bytes);
+  if (!json.is_object()) return corrupt("is none that this program has written");
   ChiefJournal journal;
   try {
     if (json.at("version") != kVersion) {
@@ -70,8 +71,8 @@ Result<ChiefJournal> load_journal(const std::filesystem::path& file) {
     journal.over = content.at("over");
     journal.joined = content.at("joined").get<std::map<std::string, std::string>>();
     if (to_json(journal) != content || json.at("crc32c") != checksum(content)) return corrupt("its checksum is wrong");
-  } catch (const nlohmann::json::exception& exception) {
-    return corrupt(exception.what());
+  } catch (const nlohmann::json::exception&) {
+    return corrupt("a value is missing, or of another type");
   }
   return journal;
 }

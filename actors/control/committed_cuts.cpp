@@ -117,13 +117,7 @@ std::vector<CutFile> cut_files(const fs::path& directory) {
 }
 
 Error none_committed(const fs::path& directory) {
-  std::error_code ignored;
-  const bool of_one_process = std::ranges::any_of(fs::directory_iterator(directory, ignored), [](const auto& entry) {
-    return entry.path().filename().string().starts_with("step-");
-  });
-  return {Code::kNotFound,
-          fmt::format("{}: there is no checkpoint of a run over nodes{}", directory.string(),
-                      of_one_process ? ", only of one within one process: go on from it in that way" : "")};
+  return {Code::kNotFound, fmt::format("{}: there is no checkpoint of a run over nodes", directory.string())};
 }
 
 Error none_whole(const fs::path& directory, const std::vector<messages::RejectedCheckpoint>& rejected) {

@@ -20,6 +20,8 @@
 #include <troupe/apps/cluster/node_start.hpp>
 #include <troupe/core/atomic_file.hpp>
 #include <troupe/core/log.hpp>
+#include <troupe/run/no_metrics.hpp>
+#include <troupe/run/node.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -93,6 +95,19 @@ class ChiefPlace {
   std::string announced_at_;
 };
 
+/// As the chief gives up single instances (RestartPolicy): of some roles all are needed, of others one.
+bool goes_on_without(const std::vector<std::string>& down, const ClusterSpec& cluster,
+                     const actors::Topology& topology) {
+  return std::ranges::all_of(topology.roles, [&](const actors::RoleSpec& role) {
+    bool lost = false, left = false;
+    for (const NodeSpec& node : cluster.nodes) {
+      if (std::ranges::find(node.roles, role.name, &HostedRole::role) == node.roles.end()) continue;
+      (std::ranges::find(down, node.name) != down.end() ? lost : left) = true;
+    }
+    return !lost || (left && (role.restart.quarantine || role.elastic));
+  });
+}
+
 }  // namespace
 
 Result<int> launch_run(const LaunchRun& run, const Config& config, const actors::TrainOptions& options,
@@ -101,6 +116,7 @@ Result<int> launch_run(const LaunchRun& run, const Config& config, const actors:
   if (hosts.hosts.front().ssh.empty()) {
     // The chief takes it for good. Before anything is written here: another run may be at work, or asleep.
     TROUPE_ASSIGN(const RunLock probe, RunLock::take(directory));
+    if (run.resume) TROUPE_TRY(check_resumable(directory, true));
   }
   const std::string security = (directory.path / "security").string();
   // First of all: with it the directory is one of a run, whatever happens next.
@@ -149,6 +165,9 @@ Result<int> launch_run(const LaunchRun& run, const Config& config, const actors:
   LaunchOptions how;
   if (!run.relay.empty()) how.ssh = run.relay;
   if (chief.announces()) how.chief_line = [&](std::string_view line) { return chief.hear(line); };
+  actors::NoMetrics unused;
+  TROUPE_ASSIGN(const actors::Topology topology, actors::node_topology(options, {unused}, 0));
+  how.goes_on_without = [&](const std::vector<std::string>& down) { return goes_on_without(down, cluster, topology); };
   if (options.deterministic) how.restarts_max = 0;  // what a second process did could not be repeated
   return launch(std::move(commands), std::move(how));
 }

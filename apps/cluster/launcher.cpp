@@ -310,13 +310,20 @@ class Launcher {
 
   void stays_down(Node& node, const std::string& died, const Ending& ending) {
     const bool chief = &node == chief_;
-    say(fmt::format("TRP-E103 {}; it stays down and the run {}", died, chief ? "ends with it" : "goes on without it"));
-    if (chief) end_run(ending.exit_code());
+    if (!chief) down_.push_back(node.spec.name);
+    const bool goes_on =
+        !chief && (down_.size() + 1 < nodes_.size()) && (!options_.goes_on_without || options_.goes_on_without(down_));
+    say(fmt::format("TRP-E103 {}; it stays down and the run {}", died,
+                    goes_on ? "goes on without it" : "ends with it"));
+    if (goes_on) return;
+    lost_ = ending.exit_code();
+    chief ? end_run(*lost_) : stop(SIGTERM);
   }
 
   /// The chief is gone for good: the others are asked to end, and killed later.
   void end_run(int exit_code) {
-    result_ = exit_code == kNodeOver ? static_cast<int>(kExitFailure) : exit_code;
+    const int code = lost_.value_or(exit_code);  // the chief may have ended well
+    result_ = code == kNodeOver ? static_cast<int>(kExitFailure) : code;
     kill_at_ = now() + options_.end_grace;
     for (const auto& node : nodes_) {
       node->start_at.reset();
@@ -373,8 +380,10 @@ class Launcher {
   detail::PrefixedOutput output_;
   std::vector<std::unique_ptr<Node>> nodes_;
   Node* chief_ = nullptr;
-  bool stopping_ = false;  ///< somebody asked for it
-  int stopped_by_ = 0;     ///< the signal that asked
+  std::vector<std::string> down_;  ///< names of the nodes that stay down
+  std::optional<int> lost_;        ///< the exit code of one without which the run cannot go on
+  bool stopping_ = false;          ///< somebody asked for it, or it cannot go on
+  int stopped_by_ = 0;             ///< the signal that asked
   Duration stopped_at_{};
   std::optional<int> result_;     ///< the chief's exit code, once it is gone for good
   std::optional<int> killed_by_;  ///< the second signal

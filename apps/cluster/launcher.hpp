@@ -55,6 +55,9 @@ struct LaunchOptions {
   /// Set where nobody knows the chief's address before it listens: hears each of the chief's lines. Other nodes are
   /// started once it has returned kListens, and are ended and started anew when it returns kMoved.
   std::function<ChiefLine(std::string_view line)> chief_line;
+  /// Whether the run may go on without these nodes, which stay down; asked each time that one more does. Not set: it
+  /// may until none but the chief's is left.
+  std::function<bool(const std::vector<std::string>& down)> goes_on_without;
   /// A run that is to stop has ended, or its chief has said something since, within so long; else the chief is killed.
   /// A checkpoint of many nodes, or on a slow disk, takes what it takes, and the chief says how far it is.
   Duration stop_grace = std::chrono::seconds(60);
@@ -73,12 +76,13 @@ enum NodeExit {
 };
 
 /// Starts the commands, the first of which is the chief's, and returns when all have ended: the chief's exit code
-/// (1 for kNodeOver; 128 + n if signal n ended it), or 130 / 143 when a second SIGINT / SIGTERM (or SIGHUP) killed
-/// everything. Every line that a node writes appears on `output` as "<name> | <line>"; so do, under the name
-/// "launcher", a line for each restart and why, and one for a node that stays down: after restarts_max, or at once when
-/// starting it again is pointless (the run has ended, its configuration or command line is wrong, or there is no such
-/// program). The chief's staying down ends the run. The first SIGINT, SIGTERM or SIGHUP asks the chief to stop
-/// (SIGTERM): it makes its checkpoint and ends; then the others are ended. Blocks the calling thread; takes these
+/// (1 for kNodeOver; 128 + n if signal n ended it), that of a node without which the run could not go on, or 130 / 143
+/// when a second SIGINT / SIGTERM (or SIGHUP) killed everything. Every line that a node writes appears on `output` as
+/// "<name> | <line>"; so do, under the name "launcher", a line for each restart and why, and one for a node that stays
+/// down: after restarts_max, or at once when starting it again is pointless (the run has ended, its configuration or
+/// command line is wrong, or there is no such program). The chief's staying down ends the run, and so does that of
+/// nodes without which it cannot go on, after a last checkpoint. The first SIGINT, SIGTERM or SIGHUP asks the chief to
+/// stop (SIGTERM): it makes its checkpoint and ends; then the others are ended. Blocks the calling thread; takes these
 /// signals and SIGCHLD for itself meanwhile, so it is to be called before other threads are started. Errors:
 /// kInvalidArgument (no commands), kIo: no pipes or processes to be had, and nothing runs; or everything went well but
 /// the lines could not be written, as the disk is full.

@@ -240,6 +240,9 @@ Status run_here(Node& node, const std::string& listen, bool& over) {
   node.place.runtime.node.config_hash = std::strtoull(node.config.hash().c_str(), nullptr, 16);
   node.place.resume = node.resume;
   if (chief) {
+    // Before anything is written there. Not kNotFound: whoever looks after this process would start it again.
+    const Status can = node.resume ? check_resumable(node.directory, true) : Status();
+    if (!can.ok()) return Error{Code::kCorrupt, can.error().message};
     TROUPE_TRY(write_file_atomic((node.directory.path / "cluster.toml").string(), node.cluster));
     return record_run(node.directory, node.config, node.options,
                       {.resume = node.resume, .place = &node.place, .over = &over});
@@ -290,9 +293,14 @@ int run(const NodeArguments& arguments, const Registry& registry) {
   bool over = false;
   const Status done = run_here(*node, arguments.listen, over);
   if (done.ok()) return kExitOk;
-  // Whoever looks after this node starts it again, unless that is pointless: the run has ended with an error, or the
-  // chief has refused this node for good.
+  // Whoever looks after this node starts it again, unless that is pointless: the run has ended with an error or has
+  // never begun, or the chief has refused this node for good.
   const Code code = done.error().code;
+  std::error_code error;
+  const bool leads = node->place.network.self.node == kChiefName;
+  if (leads && code != Code::kInvalidArgument) {
+    over = over || !std::filesystem::exists(node->directory.path / "chief.json", error);
+  }
   return fail(done.error(), code == Code::kCancelled         ? static_cast<int>(kNodeFenced)
                             : code == Code::kCorrupt         ? static_cast<int>(kNodeData)
                             : over                           ? static_cast<int>(kNodeOver)

@@ -60,7 +60,11 @@ void print_table(const ClusterSpec& cluster, const std::vector<NodeNeeds>& needs
 
 Result<ClusterSpec> plan(const PlanArguments& arguments, const actors::TrainOptions& options) {
   if (arguments.nodes == 0) return place(options, "plan");
-  return place_on(options, "plan", std::vector<transport::Address>(static_cast<std::size_t>(arguments.nodes)), "nodes");
+  auto cluster =
+      place_on(options, "plan", std::vector<transport::Address>(static_cast<std::size_t>(arguments.nodes)), "nodes");
+  if (cluster.ok()) return cluster;
+  return Error{cluster.error().code,
+               fmt::format("{}, --nodes {}: {}", arguments.config, arguments.nodes, cluster.error().message)};
 }
 
 int run(const PlanArguments& arguments, const Registry& registry) {

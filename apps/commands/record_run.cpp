@@ -76,6 +76,7 @@ class StatusFile {
 
 Status record_run(const RunDirectory& run, const Config& config, const actors::TrainOptions& options,
                   const RecordOptions& how) {
+  const StopRequest stop;  // before anything is said: nobody may be there to read it
   TROUPE_ASSIGN(const RunLock lock, RunLock::take(run));
   // A run that is resumed keeps the configuration that its checkpoints were made with until new ones are there.
   if (!how.resume) TROUPE_TRY(write_file_atomic(run.config().string(), config.to_toml()));
@@ -100,7 +101,6 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
 
   if (!how.quiet) say("{} {} in {}\n", how.resume ? "resuming" : "training on", what, run.shown());
   std::fflush(stdout);  // a pipe shows it now, and not with the first row
-  const StopRequest stop;
   StatusFile status(run);
   Result<actors::TrainSummary> trained =
       actors::train(options, {.stop = &stop.flag(),
@@ -119,8 +119,12 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
   if (!trained.ok()) return trained.error();
   TROUPE_TRY(flushed);
   if (!trained->begun) {
-    log::info("TRP-I001 stopping ({}); the run had not begun, so there is nothing to save",
-              actors::to_string(trained->stop_reason));
+    if (trained->stop_reason != actors::StopReason::kRequested) {
+      return Error{Code::kDeadlineExceeded, fmt::format("the run has met its limit ({}) and had not begun: not all of "
+                                                        "its instances were up, see what was said of them before",
+                                                        actors::to_string(trained->stop_reason))};
+    }
+    log::info("TRP-I001 stopping; the run had not begun, so there is nothing to save");
     return {};
   }
   take_final_evaluations(*trained, curve.evaluations());
@@ -136,7 +140,7 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
   if (!how.quiet) {
     say("{}", summary_table(summary));
     say("  {:<14} {}\n", "recorded in", run.shown());
-    say("  {:<14} {}\n", "look at it", fmt::format("troupe watch {}", run.shown()));
+    say("  {:<14} {}\n", "look at it", "troupe watch " + shell_word(run.path.string()));
   }
   return {};
 }

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <climits>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 #include <troupe/actors/roles/player.hpp>
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/commands/run_arguments.hpp>
+#include <troupe/core/text.hpp>
 #include <troupe/envs/environment.hpp>
 #include <troupe/run/agent_topology.hpp>
 #include <troupe/run/pictures/film.hpp>
@@ -65,8 +67,8 @@ Status render(const RenderArguments& arguments, const Registry& registry) {
   TROUPE_TRY(write_png(strip_path, strip(film.frames, kStripFrames)));
   TROUPE_TRY(write_gif(film_path, film.frames, film.frame_s));
   say("return {:.1f} in {} steps of {} with the policy of learner step {}\n{}\n{}\n", film.total_return, film.steps,
-      options.evaluator.env.empty() ? options.env : options.evaluator.env, run.part.step, strip_path.string(),
-      film_path.string());
+      options.evaluator.env.empty() ? options.env : options.evaluator.env, run.part.step,
+      printable(strip_path.string(), PATH_MAX), printable(film_path.string(), PATH_MAX));
   return {};
 }
 

@@ -86,7 +86,9 @@ Result<RecordedSweep> planned(const SweepArguments& arguments, const SweepReques
   }
   if (arguments.resume.empty()) {
     TROUPE_TRY(check_free(directory));
-    TROUPE_ASSIGN(sweep.plan, plan_sweep(request, registry));
+    auto grid = plan_sweep(request, registry);
+    if (!grid.ok()) return Error{Code::kInvalidArgument, grid.error().message};  // all of it is about configurations
+    sweep.plan = std::move(grid).value();
     if (before) {
       auto all = grown(before->plan, sweep.plan, registry);
       if (!all.ok()) {
@@ -113,11 +115,11 @@ int ended(const SweepDirectory& directory, const SweepOutcome& outcome, const st
   if (learnt) {
     say("\n{}\n", comparison_text(*learnt));
     say("results: {}\n", printable((directory.path / "sweep.html").string(), 4096));
-    say("look at it: troupe watch {}\n", directory.shown());
+    say("look at it: troupe watch {}\n", shell_word(directory.path.string()));
   }
   if (outcome.finished == all) return kExitOk;
   say("{} of {} runs have ended, {} failed; the same command, or troupe sweep --resume {}, goes on\n", outcome.finished,
-      all, outcome.failed, directory.shown());
+      all, outcome.failed, shell_word(directory.path.string()));
   return kExitFailure;
 }
 
@@ -164,6 +166,7 @@ Result<int> sweep(const SweepArguments& arguments, const SweepRequest& request, 
   TROUPE_ASSIGN(const RecordedSweep sweep, planned(arguments, request, directory, registry));
   if (arguments.task) return do_task(directory, sweep, registry, *arguments.task);
   std::error_code error;
+  const bool fresh = !fs::exists(directory.path, error);
   fs::create_directories(directory.path, error);
   if (error) return Error{Code::kIo, fmt::format("{}: {}", directory.shown(), error.message())};
   TROUPE_ASSIGN(const RunLock held, lock(directory));
@@ -179,7 +182,11 @@ Result<int> sweep(const SweepArguments& arguments, const SweepRequest& request, 
   const std::size_t jobs = arguments.jobs.value_or(1);
   say("{} runs in {}, {} of them to do{}\n", all, directory.shown(), numbers.size(),
       arguments.slurm ? "" : fmt::format(", {} at a time", jobs));
-  if (arguments.slurm && !numbers.empty()) return hand_over(directory, sweep, arguments, registry, numbers);
+  if (arguments.slurm && !numbers.empty()) {
+    auto handed = hand_over(directory, sweep, arguments, registry, numbers);
+    if (!handed.ok() && fresh) fs::remove_all(directory.path, error);  // nothing has come of it
+    return handed;
+  }
   TROUPE_ASSIGN(const SweepOutcome outcome, run_here(directory, sweep, registry, numbers, jobs));
   TROUPE_ASSIGN(const auto learnt, write_results(directory, sweep, registry));
   return ended(directory, outcome, learnt, all);

@@ -41,10 +41,8 @@ int run(const TrainArguments& arguments, const Registry& registry) {
   if (!claimed.ok()) return fail(claimed.error());
   const RunDirectory& directory = claimed->run();
   const bool resume = !arguments.run.resume.empty();
-  if (resume && !has_checkpoint(directory)) {
-    return fail(Error{Code::kNotFound, fmt::format("{0}: the run has no checkpoint to go on from; start it again with "
-                                                   "--run-dir {0}",
-                                                   directory.shown())});
+  if (resume) {
+    if (const Status can = check_resumable(directory, arguments.processes); !can.ok()) return fail(can.error());
   }
   const auto keep_if = [&](bool done) {
     if (done || is_recorded(directory)) claimed->keep();

@@ -23,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kToolTimeoutS = "60";
+constexpr std::size_t kAnswerBytesMax = 4096;
 
 fs::path job_file(const SweepDirectory& directory) { return directory.path / "slurm.job"; }
 
@@ -57,7 +58,7 @@ Result<Answer> ask(const SweepDirectory& directory, std::vector<std::string> com
 
 Error no_answer(const char* program, const Answer& answer) {
   return {Code::kUnavailable,
-          fmt::format("{} has ended with {}: {}", program, answer.how, printable(answer.text, 1024))};
+          fmt::format("{} has ended with {}: {}", program, answer.how, shortened(answer.text, kAnswerBytesMax))};
 }
 
 bool is_number(const std::string& text) {

@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <string>
@@ -99,6 +100,51 @@ TEST_F(BeginCommand, AStartThatWasKilledBeforeItsFirstCheckpointIsRepeated) {
     EXPECT_EQ(third.err,
               "troupe: run directory " + directory + ": is not empty; go on from it with --resume, or name another\n");
   }
+}
+
+TEST_F(BeginCommand, AStartThatWasKilledAtItsFirstFileIsRepeated) {
+  fs::create_directories(path() / "r");
+  std::ofstream(path() / "r/config.toml.tmp-4711") << "env = ";
+  const ProgramResult begun = run("train c.toml --run-dir r");
+  EXPECT_EQ(begun.exit_code, 0) << begun.err;
+  fs::create_directories(path() / "s/samples");
+  EXPECT_EQ(run("train c.toml --run-dir s").err,
+            "troupe: run directory s: is not empty; go on from it with --resume, or name another\n")
+      << "whose samples these are, nobody knows";
+}
+
+TEST_F(BeginCommand, ARunGoesOnOnlyInTheWayItWasBegun) {
+  const auto files = [&](const char* directory) {
+    std::vector<std::string> all;
+    for (const auto& entry : fs::directory_iterator(path() / directory)) all.push_back(entry.path().filename());
+    std::ranges::sort(all);
+    return all;
+  };
+  ASSERT_EQ(run("train c.toml --quiet --run-dir one").exit_code, 0);
+  ASSERT_EQ(run("train c.toml --quiet --run-dir nodes --processes").exit_code, 0);
+  const auto one = files("one"), nodes = files("nodes");
+  EXPECT_EQ(run("train c.toml --resume one --processes").err,
+            "troupe: one: the run has no checkpoint of nodes, only of one process: go on from it in one\n");
+  EXPECT_EQ(run("train c.toml --resume nodes").err,
+            "troupe: nodes: the run has no checkpoint of one process, only of nodes: go on from it over nodes "
+            "(--processes, or as it was begun)\n");
+  EXPECT_EQ(files("one"), one);
+  EXPECT_EQ(files("nodes"), nodes);
+  const ProgramResult status = run("status one");
+  EXPECT_EQ(status.exit_code, 0) << status.err;
+}
+
+TEST_F(BeginCommand, APolicyThatFitsNoMessageIsAMistakeOfTheConfiguration) {
+  const ProgramResult large = run("train c.toml --set d4pg.policy_layers=[8192,8192,8192]");
+  EXPECT_EQ(large.exit_code, 78);
+  EXPECT_TRUE(large.err.starts_with("c.toml: algorithm: its policy is too large: got 134")) << large.err;
+  EXPECT_NE(large.err.find(" parameters, expected at most 134217727, as float32 in one message\n"), std::string::npos);
+}
+
+TEST_F(BeginCommand, AReaderWhoHasGoneDoesNotEndARun) {
+  const ProgramResult ended = run_script(path(), "troupe train c.toml --run-dir r | true; echo ${PIPESTATUS[0]} >code");
+  EXPECT_EQ(text_of(path() / "code"), "0\n") << ended.err;
+  EXPECT_TRUE(fs::exists(path() / "r/summary.json"));
 }
 
 TEST_F(BeginCommand, ResumeNamesTheKeysThatDifferAndMayNot) {

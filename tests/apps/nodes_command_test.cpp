@@ -98,6 +98,32 @@ wait $run
   EXPECT_THAT(out, testing::Not(HasSubstr("its configuration is wrong")));
 }
 
+TEST_F(NodesCommand, GoesOnWithWhatIsLeftOfARun) {
+  ASSERT_EQ(run_program(path(), "train small.toml --processes --run-dir a").exit_code, 0);
+  const auto resume = [&](int steps) {
+    const ProgramResult ended =
+        run_program(path(), fmt::format("train small.toml --processes --resume a --set max_env_steps={}", steps));
+    return fmt::format("{}: {}{}", ended.exit_code, ended.out, ended.err);
+  };
+  std::ofstream(path() / "a/chief.address") << "foo";  // the chief writes its own in any case
+  EXPECT_THAT(resume(5000), testing::StartsWith("0: "));
+
+  std::filesystem::rename(path() / "a/chief.json", path() / "chief.json");
+  EXPECT_THAT(resume(6000), testing::AllOf(testing::StartsWith("65: "),
+                                           HasSubstr("a/chief.json: the chief's journal is missing, but there is "
+                                                     "checkpoint step-")));
+  EXPECT_FALSE(std::filesystem::exists(path() / "a/chief.json"));
+  std::filesystem::rename(path() / "chief.json", path() / "a/chief.json");
+
+  // A node that cannot begin, without which nothing is learnt.
+  std::filesystem::remove_all(path() / "a/nodes/learner");
+  std::ofstream(path() / "a/nodes/learner") << "no folder";
+  EXPECT_THAT(resume(0), testing::AllOf(testing::StartsWith("1: "), HasSubstr("learner | troupe: a/nodes/learner: "),
+                                        HasSubstr("after 5 restarts in 60 s; it stays down and the run ends with it")));
+  std::filesystem::remove(path() / "a/nodes/learner");
+  EXPECT_THAT(resume(6000), testing::StartsWith("0: "));
+}
+
 TEST_F(NodesCommand, NodesFindEachOtherByTfConfigAndMakeACheckpointWhenAllAreAskedToEndAtOnce) {
   const ProgramResult ended = run_script(R"(
 port=$((20000 + $$ % 10000))
@@ -177,6 +203,21 @@ wait $bearer || exit 8
                                      "troupe: TRP-S710 peer certificate rejected: not valid before .*: are the clocks "
                                      "right. .*\nexit code 1\n"
                                      "TRP-S712 join token expired at .*\nexit code 78\n$"));
+}
+
+TEST_F(NodesCommand, ALimitThatIsMetBeforeTheRunBeginsIsAnError) {
+  std::ofstream(path() / "cluster.toml") << R"(run = "alone"
+[[nodes]]
+name = "chief"
+roles = { metrics = [0], replay = [0], parameters = [0], evaluator = [0], actor = [0, 1] }
+[[nodes]]
+name = "learner"
+roles = { learner = [0] }
+)";
+  const ProgramResult late =
+      run_program(path(), "node small.toml --cluster cluster.toml --name chief --run-dir a --set max_minutes=0.01");
+  EXPECT_EQ(late.exit_code, 76) << late.out;
+  EXPECT_THAT(late.err, HasSubstr("troupe: the run has met its limit (max_minutes) and had not begun"));
 }
 
 TEST_F(NodesCommand, ADeterministicRunEndsWithItsFirstLostNode) {

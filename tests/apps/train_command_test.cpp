@@ -256,6 +256,18 @@ TEST_F(TrainCommand, LimitsOfTheSystemEndInOneError) {
   }
 }
 
+TEST_F(TrainCommand, TooFewAddressesAbortNothing) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the address sanitizer wants more address space than the limits leave";
+#endif
+  for (int kilobytes = 400'000; kilobytes <= 850'000; kilobytes += 50'000) {
+    std::filesystem::remove_all(path() / "a");
+    const ProgramResult result = run_script(
+        path(), fmt::format("ulimit -v {}; troupe train small.toml --run-dir a --set max_env_steps=400\n", kilobytes));
+    EXPECT_TRUE(result.exit_code == 0 || result.exit_code == 1) << kilobytes << ": " << result.exit_code << result.err;
+  }
+}
+
 TEST_F(TrainCommand, ALimitOfFilesIsAFullDisk) {
   const ProgramResult result =
       run_script(path(), "ulimit -f 20; troupe train small.toml --run-dir f --set max_env_steps=400\n");

@@ -24,6 +24,10 @@ TEST(Printable, EscapesWhatMovesTheCursorOrForgesALine) {
   EXPECT_EQ(printable(std::string_view("nul\0x", 5)), "nul\\x00x");
   EXPECT_EQ(printable("del\x7f"), "del\\x7f");
   EXPECT_EQ(printable("csi\xC2\x9B"), "csi\\xc2\\x9b");  // U+009B, a one-character escape sequence
+  for (const char* turn : {"\u061C", "\u200F", "\u2028", "\u202E", "\u2066", "\u2069"}) {
+    EXPECT_TRUE(printable(turn).starts_with("\\x")) << "it turns the direction of writing, or begins a line";
+  }
+  EXPECT_EQ(printable("\u200D\u2070\u2030"), "\u200D\u2070\u2030");
 }
 
 TEST(Printable, EscapesBytesThatAreNotUtf8) {

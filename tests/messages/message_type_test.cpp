@@ -25,7 +25,9 @@ TEST(MessageType, WhatIsOnNoChannelIsNoTypeOfAPort) {
   for (const char* const name : {"Control", "Chunk", "Counters", "", "trajectory"}) {
     EXPECT_FALSE(is_shipped_type(name)) << name;
   }
-  EXPECT_THAT(shipped_type_names(), ::testing::SizeIs(17));
+  const std::vector<std::string> names = shipped_type_names();
+  EXPECT_THAT(names, ::testing::IsSupersetOf({"Trajectory", "SampleRequest", "Steps"}));
+  for (const std::string& name : names) EXPECT_TRUE(is_shipped_type(name)) << name;
 }
 
 TEST(MessageType, FramesHaveTheirSizeAndPassTheirCheck) {

@@ -85,11 +85,15 @@ TEST(RoleSchema, TheirMistakesAreSaidWithTheirPlaces) {
             "thermometer");
   EXPECT_EQ(said("[roles.t]\nkind = ''\n"), "f:2: roles.t.kind: got \"\", expected one of display, thermometer");
   for (const std::string name : {"actor", "learner", "metrics", "actors", "chief", "operator", "t-1", "x-ps"}) {
-    EXPECT_EQ(said("[roles." + name + "]\nkind = 'display'"),
-              "f:2: roles." + name + ".kind: the role is called like another one, or like an instance of one");
+    EXPECT_TRUE(said("[roles." + name + "]\nkind = 'display'").starts_with("f:2: roles." + name + ".kind: \"" + name));
   }
+  EXPECT_EQ(said("[roles.learner]\nkind = 'display'"),
+            "f:2: roles.learner.kind: \"learner\" is what a role or node of Troupe's own is called: expected another "
+            "name");
+  EXPECT_EQ(said("[roles.t-1]\nkind = 'display'"),
+            "f:2: roles.t-1.kind: \"t-1\" ends in a number, as instances do: expected another name");
   EXPECT_EQ(said("[roles.g]\nkind = 'display'\n[replicas.g]\nmodel = 'classifier'\ndata = 'synthetic'"),
-            "f:2: roles.g.kind: the role is called like another one, or like an instance of one");
+            "f:2: roles.g.kind: the role is called like another part of the run");
   EXPECT_EQ(said(kRoles + kChannel + "[placement.thermometer]\nnodes = 3"),
             "f:10: placement.thermometer.nodes: got 3 for 2 instances, expected no more");
   EXPECT_EQ(said(kRoles + "[[channels]]\nfrom = 'thermometer'\nto = 'display.celsius.x'"),

@@ -68,7 +68,7 @@ void PrefixedOutput::write(Duration patience) {
     } else if (errno != EINTR && errno != EAGAIN) {
       closed_ = true;
       const int why = errno;
-      if (why != EPIPE && !is_closed_terminal(fd_)) failed_ = why;
+      if (why != EPIPE && !nobody_reads(fd_)) failed_ = why;
       waiting_.clear();
     }
   }

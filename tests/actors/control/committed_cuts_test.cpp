@@ -260,13 +260,6 @@ TEST_F(CommittedCuts, OnesThatAreSetAsideCountNoMoreAndStayForInspection) {
   EXPECT_EQ(newest_cut(directory).value().number, 3U);
 }
 
-TEST_F(CommittedCuts, ARunOfOneProcessIsNamed) {
-  messages::CheckpointContents contents;
-  contents.run_id = "run";
-  ASSERT_TRUE(messages::write_checkpoint({directory.string()}, contents).ok());
-  EXPECT_THAT(whole_cuts(directory).error().message, HasSubstr("only of one within one process"));
-}
-
 // ---- a death or a failure in the middle ----
 
 class CommitCalls : public CommittedCuts {

@@ -191,6 +191,15 @@ TEST_F(Launcher, LeavesANodeDownThatKeepsDyingAndGoesOn) {
   EXPECT_EQ(wait_for_end(), 0);
 }
 
+TEST_F(Launcher, EndsTheRunWhenNoOtherNodeIsLeft) {
+  EXPECT_EQ(run({"--first-backoff", "0.001", runs("chief"), "actors=exit 3", "replay=exit 78"}), 3);
+  EXPECT_THAT(out(),
+              HasSubstr("exit code 78, its configuration is wrong; it stays down and the run goes on without it"));
+  EXPECT_THAT(out(), HasSubstr("after 5 restarts in 60 s; it stays down and the run ends with it\n"));
+  EXPECT_THAT(out(), HasSubstr("chief | got TERM\n")) << "which is when it makes its last checkpoint";
+  EXPECT_TRUE(nothing_left());
+}
+
 TEST_F(Launcher, EndsTheRunWhenTheChiefKeepsDying) {
   EXPECT_EQ(run({"--first-backoff", "0.001", "chief=exit 3", runs("actors")}), 3);
   EXPECT_THAT(out(), HasSubstr("TRP-E103 node chief"));
