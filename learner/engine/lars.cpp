@@ -11,11 +11,13 @@ constexpr std::int64_t kLarsBlock = 16 * 4096;
 
 }  // namespace
 
+bool is_scaled(const ParamEntry& entry) { return entry.decays && entry.shape.rank() > 1; }
+
 std::vector<UpdateStretch> lars_stretches(const ParamLayout& layout) {
   std::vector<UpdateStretch> stretches;
   for (std::size_t i = 0; i < layout.entries.size(); ++i) {
     const ParamEntry& entry = layout.entries[i];
-    stretches.push_back({entry.offset, layout.end(i), entry.decays && entry.shape.rank() > 1});
+    stretches.push_back({entry.offset, layout.end(i), is_scaled(entry)});
   }
   return stretches;
 }

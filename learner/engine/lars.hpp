@@ -12,8 +12,9 @@
 
 namespace troupe::learner {
 
-/// A stretch for each variable of the layout, padding included; those that LARS scales and decays are marked `decays`:
-/// more than one axis, and not exempt from decay.
+/// Whether LARS scales and decays a variable: it has more than one axis, and is not exempt from decay.
+bool is_scaled(const ParamEntry& entry);
+/// A stretch for each variable of the layout, padding included; those that are scaled are marked `decays`.
 std::vector<UpdateStretch> lars_stretches(const ParamLayout& layout);
 
 /// You et al. 2017, Eq. 6, from the norms of a variable's values and gradient; 1 where one of them is 0.

@@ -137,17 +137,6 @@ Value Builder::emit(std::string_view name, std::span<const Value> operands, cons
   return made;
 }
 
-Value Builder::branch(const Value& condition, const std::function<Value()>& then, const Value& otherwise) {
-  const std::string outside = std::exchange(body_, {});
-  const Value made = then();
-  const auto returned = [](const Value& value) {
-    return fmt::format("    \"stablehlo.return\"(%{}) : ({}) -> ()\n", value.id, value.type.text());
-  };
-  const std::string inside =
-      fmt::format("({{\n{}{}    }}, {{\n{}    }})", std::exchange(body_, outside), returned(made), returned(otherwise));
-  return emit("if", {condition}, otherwise.type, {}, inside);
-}
-
 std::vector<Value> Builder::loop(std::int64_t count, std::span<const Value> start, const Step& step) {
   const Type whole{{}, Element::kI32};
   std::vector<Value> carried{constant(0, whole)};

@@ -72,9 +72,6 @@ class Builder {
     return emit(name, std::span(operands.begin(), operands.size()), result, attributes, inside);
   }
 
-  /// What `then` makes, which only runs where the condition, a scalar, holds; else `otherwise`.
-  Value branch(const Value& condition, const std::function<Value()>& then, const Value& otherwise);
-
   /// What is carried after `count` times of `step`, which makes the next values out of its number, int32 from 0, and
   /// those before.
   using Step = std::function<std::vector<Value>(const Value& index, std::span<const Value> carried)>;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include <troupe/learner/engine/pjrt/hlo_step.hpp>
@@ -39,9 +40,18 @@ class Emitter {
   hlo::Type of_steps(const hlo::Type& type) const {
     return loops() ? hlo::Type{type.shape.with_leading(options_.steps), type.element} : type;
   }
-  hlo::Value argument(HloRole role, std::size_t index, const hlo::Type& type, std::size_t part = 0) {
-    made_.arguments.push_back({role, index, part, type});
+  hlo::Value argument(HloRole role, std::size_t index, const hlo::Type& type, std::size_t part = 0,
+                      std::size_t entry = 0) {
+    made_.arguments.push_back({role, index, part, entry, type});
     return to_.argument(type);
+  }
+  /// All tensors of a layout.
+  HloTensors arguments(HloRole role, std::size_t index, const ParamLayout& layout, std::size_t part = 0) {
+    HloTensors tensors;
+    for (std::size_t e = 0; e < layout.entries.size(); ++e) {
+      tensors.push_back(argument(role, index, {layout.entries[e].shape}, part, e));
+    }
+    return tensors;
   }
 
   void add_arguments() {
@@ -50,12 +60,13 @@ class Emitter {
       const hlo::Value share = static_cast<double>(options_.global_batch) * replica_number(to_);
       step_.first_row = share / filled(share, static_cast<double>(options_.replicas));
     }
-    std::set<std::size_t> groups;
-    bool has_state = !data_.assigns.empty() && !step_.applies();
+    std::set<std::pair<std::size_t, std::size_t>> params;  // group, entry
+    std::set<std::size_t> state = assigned();
     for (std::uint32_t id = 0; id < data_.values.size(); ++id) {
       const Value& value = data_.values[id];
-      if (step_.is_live(id) && value.source == Source::kParam) groups.insert(static_cast<std::size_t>(value.index));
-      has_state |= step_.is_live(id) && value.source == Source::kState;
+      const auto index = static_cast<std::size_t>(value.index), entry = static_cast<std::size_t>(value.entry);
+      if (step_.is_live(id) && value.source == Source::kParam) params.emplace(index, entry);
+      if (step_.is_live(id) && value.source == Source::kState) state.insert(entry);
     }
     for (std::size_t i = 0; i < data_.inputs.size(); ++i) {
       const std::uint32_t id = data_.inputs[i].value;
@@ -64,24 +75,39 @@ class Emitter {
       step_.values[id] = argument(HloRole::kInput, i, of_steps({spec.shape, hlo::element_of(spec.dtype)}));
       inputs_.emplace_back(id, step_.values[id]);
     }
-    if (step_.updates()) add_update_arguments(groups);
-    for (const std::size_t group : groups) {
-      step_.groups[group].values = argument(HloRole::kParams, group, {{step_.layout_of(group).elements}});
+    std::set<std::size_t> whole;  // groups
+    if (step_.updates()) add_update_arguments(whole);
+    for (const std::size_t group : whole) {
+      for (std::size_t e = 0; e < step_.layout_of(group).entries.size(); ++e) params.emplace(group, e);
+    }
+    for (const auto& [group, entry] : params) {
+      const Shape& shape = step_.layout_of(group).entries[entry].shape;
+      step_.groups[group].values[entry] = argument(HloRole::kParams, group, {shape}, 0, entry);
     }
     for (std::size_t i = 0; step_.updates() && i < data_.minimized.size(); ++i) {
       const auto group = static_cast<std::size_t>(data_.minimized[i].group);
       const std::size_t slots = step_.is_due(i) ? slot_names(data_.minimized[i].spec).size() : 0;
       for (std::size_t part = 0; part < slots; ++part) {
-        step_.groups[group].slots.push_back(argument(HloRole::kSlot, i, {{step_.layout_of(group).elements}}, part));
+        step_.groups[group].slots.push_back(arguments(HloRole::kSlot, i, step_.layout_of(group), part));
       }
     }
-    if (has_state) step_.state = argument(HloRole::kState, 0, {{data_.state.layout.elements}});
+    for (const std::size_t entry : state) {
+      step_.state[entry] = argument(HloRole::kState, 0, {data_.state.layout.entries[entry].shape}, 0, entry);
+    }
     for (std::size_t i = 0; step_.applies() && i < step_.gradients.size(); ++i) {
       const auto group = static_cast<std::size_t>(data_.minimized[i].group);
-      if (step_.is_due(i)) step_.gradients[i] = argument(HloRole::kGradient, i, {{step_.layout_of(group).elements}});
+      if (step_.is_due(i)) step_.gradients[i] = arguments(HloRole::kGradient, i, step_.layout_of(group));
     }
   }
-  /// What of the groups an update reads and writes, besides what the graph reads.
+  /// The tensors of the state that a step writes.
+  std::set<std::size_t> assigned() const {
+    std::set<std::size_t> entries;
+    for (const auto& [to, value] : data_.assigns) {
+      if (!step_.applies()) entries.insert(static_cast<std::size_t>(data_.values[to].entry));
+    }
+    return entries;
+  }
+  /// What an update reads and writes, besides what the graph reads: whole groups.
   void add_update_arguments(std::set<std::size_t>& groups) {
     const auto minimized = static_cast<std::int64_t>(data_.minimized.size());
     step_.rules = argument(HloRole::kRules, 0, of_steps({{minimized, kHloRuleNumbers}}));
@@ -102,13 +128,17 @@ class Emitter {
 
   // ---- results: first what they are, then the step, which leaves them where current() finds them ----
 
-  void result(HloRole role, std::size_t index, const hlo::Type& type, std::size_t part = 0) {
+  void result(HloRole role, std::size_t index, const hlo::Type& type, std::size_t part = 0, std::size_t entry = 0) {
+    const auto place = std::tuple(role, index, part, entry);
     for (HloSlot& slot : made_.arguments) {
-      if (slot.role == role && slot.index == index && slot.part == part && step_.updates()) {
+      if (std::tuple(slot.role, slot.index, slot.part, slot.entry) == place && step_.updates()) {
         slot.lends_to = static_cast<std::int64_t>(made_.results.size());
       }
     }
-    made_.results.push_back({role, index, part, type});
+    made_.results.push_back({role, index, part, entry, type});
+  }
+  void results(HloRole role, std::size_t index, const ParamLayout& layout, std::size_t part = 0) {
+    for (std::size_t e = 0; e < layout.entries.size(); ++e) result(role, index, {layout.entries[e].shape}, part, e);
   }
   void plan_results() {
     for (std::size_t i = 0; !step_.applies() && i < data_.outputs.size(); ++i) {
@@ -118,24 +148,26 @@ class Emitter {
     for (std::size_t i = 0; i < data_.minimized.size(); ++i) {
       if (!step_.is_due(i)) continue;
       const auto group = static_cast<std::size_t>(data_.minimized[i].group);
-      const hlo::Type flat{{step_.layout_of(group).elements}};
-      if (!step_.updates() || (options_.gradients && !step_.applies())) result(HloRole::kGradient, i, flat);
-      if (step_.updates()) result(HloRole::kParams, group, flat);
-      for (std::size_t part = 0; part < step_.groups[group].slots.size(); ++part) result(HloRole::kSlot, i, flat, part);
+      const ParamLayout& layout = step_.layout_of(group);
+      if (!step_.updates() || (options_.gradients && !step_.applies())) results(HloRole::kGradient, i, layout);
+      if (step_.updates()) results(HloRole::kParams, group, layout);
+      for (std::size_t part = 0; part < step_.groups[group].slots.size(); ++part) {
+        results(HloRole::kSlot, i, layout, part);
+      }
     }
     for (std::size_t g = 0; step_.updates() && g < data_.groups.size(); ++g) {
-      if (data_.groups[g].online >= 0) result(HloRole::kParams, g, step_.groups[g].values.type);
+      if (data_.groups[g].online >= 0) results(HloRole::kParams, g, step_.layout_of(g));
     }
     const auto metrics =
         static_cast<std::int64_t>(step_.applies() ? 0 : data_.metrics.size()) + (step_.updates() ? 1 : 0);
     if (metrics > 0) result(HloRole::kMetrics, 0, of_steps({{metrics}}));
-    if (!data_.assigns.empty() && !step_.applies()) result(HloRole::kState, 0, step_.state.type);
+    for (const std::size_t entry : assigned()) result(HloRole::kState, 0, step_.state[entry].type, 0, entry);
   }
-  /// A group's buffer, or a slot of what is minimized, or the state.
+  /// A tensor of a group, or of a slot of what is minimized, or of the state.
   hlo::Value& kept(const HloSlot& slot) {
-    if (slot.role == HloRole::kState) return step_.state;
-    if (slot.role == HloRole::kParams) return step_.groups[slot.index].values;
-    return step_.groups[static_cast<std::size_t>(data_.minimized[slot.index].group)].slots[slot.part];
+    if (slot.role == HloRole::kState) return step_.state[slot.entry];
+    if (slot.role == HloRole::kParams) return step_.groups[slot.index].values[slot.entry];
+    return step_.groups[static_cast<std::size_t>(data_.minimized[slot.index].group)].slots[slot.part][slot.entry];
   }
   static bool is_kept(const HloSlot& slot) {
     return slot.role == HloRole::kState || slot.role == HloRole::kParams || slot.role == HloRole::kSlot;
@@ -143,7 +175,7 @@ class Emitter {
   hlo::Value current(const HloSlot& slot) {
     if (is_kept(slot)) return kept(slot);
     if (slot.role == HloRole::kMetrics) return step_.metrics;
-    return slot.role == HloRole::kGradient ? step_.gradients[slot.index]
+    return slot.role == HloRole::kGradient ? step_.gradients[slot.index][slot.entry]
                                            : step_.values[data_.outputs[slot.index].value];
   }
 

@@ -2,8 +2,8 @@
 // One step of a graph as a StableHLO module, for engines that compile whole programs: forward, and the gradients of
 // what is minimized. It takes the graph's own nodes, not a plan: the compiler places and fuses.
 //
-// A parameter group is one flat buffer of its layout, as everywhere in Troupe, and parameters are slices of it; so is
-// the gradient of a group. Devices then have a few large arrays instead of many small ones, which costs XLA no time.
+// Unlike elsewhere in Troupe, a parameter group is no flat buffer here but an array for each tensor. XLA copies what it
+// cuts out of a larger array, and on TPUs lays it out anew: in each step as much as the optimiser reads and writes.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -21,20 +21,19 @@ enum class HloRole : std::uint8_t {
   kInput,     ///< input `index` of the graph: all rows of the batch
   kRules,     ///< float32 [minimized, kHloRuleNumbers]: hlo_rule() of each for this step
   kDue,       ///< int32 [groups]: whether a target or an average follows in this step
-  kParams,    ///< group `index`, flat; as a result, after the update
-  kSlot,      ///< optimiser slot `part` of minimized `index`, flat
-  kState,     ///< the replica's state, flat; as a result, with what was assigned
+  kParams,    ///< tensor `entry` of group `index`; as a result, after the update
+  kSlot,      ///< the same of optimiser slot `part` of minimized `index`
+  kState,     ///< tensor `entry` of the replica's state; as a result, what was assigned
   kOutput,    ///< output `index` of the graph: all rows, those that are no data too
   kMetrics,   ///< all metrics of the graph; behind those of an update 1 where it was skipped, else 0
-  kGradient,  ///< of minimized `index`, as it is applied: flat like its group, zero between tensors; of kApply an
-              ///< argument
+  kGradient,  ///< tensor `entry` of the gradient of minimized `index`, as it is applied; of kApply an argument
 };
 std::string_view to_string(HloRole role);
 
 struct HloSlot {
   HloRole role = HloRole::kRows;
   std::size_t index = 0;
-  std::size_t part = 0;
+  std::size_t part = 0, entry = 0;
   hlo::Type type;
   std::int64_t lends_to = -1;  ///< of an argument: the result that gets its memory; it is gone after a run
 };
@@ -45,7 +44,7 @@ struct HloModule {
   std::vector<HloSlot> results;
 };
 
-/// kAct: neither gradients nor the nodes that only they need. kGradients: flat gradients are results. kUpdate: they are
+/// kAct: neither gradients nor the nodes that only they need. kGradients: gradients are results. kUpdate: they are
 /// applied, as Program::run() does it, skipping the step where they are not finite; what is updated is donated. kApply:
 /// that alone, of gradients that are arguments.
 enum class HloPhase : std::uint8_t { kAct, kGradients, kUpdate, kApply };

@@ -11,6 +11,7 @@ namespace troupe::learner {
 
 HloStep::HloStep(const GraphData& data, std::int64_t batch, const HloOptions& options, hlo::Builder& to)
     : groups(data.groups.size()),
+      state(data.state.layout.entries.size()),
       values(data.values.size()),
       gradients(data.minimized.size()),
       data_(data),
@@ -18,6 +19,7 @@ HloStep::HloStep(const GraphData& data, std::int64_t batch, const HloOptions& op
       options_(options),
       to_(to) {
   find_live();
+  for (std::size_t g = 0; g < groups.size(); ++g) groups[g].values.resize(layout_of(g).entries.size());
 }
 
 const ParamLayout& HloStep::layout_of(std::size_t group) const {
@@ -57,8 +59,8 @@ void HloStep::bind_sources() {
     const Value& value = data_.values[id];
     if (!live_[id]) continue;
     const auto index = static_cast<std::size_t>(value.index), entry = static_cast<std::size_t>(value.entry);
-    if (value.source == Source::kParam) values[id] = tensor_of(groups[index].values, layout_of(index).entries[entry]);
-    if (value.source == Source::kState) values[id] = tensor_of(state, data_.state.layout.entries[entry]);
+    if (value.source == Source::kParam) values[id] = groups[index].values[entry];
+    if (value.source == Source::kState) values[id] = state[entry];
     if (value.source == Source::kConstant) values[id] = to_.constant(data_.constants[index], value.spec.shape);
   }
 }
@@ -129,10 +131,10 @@ Status HloStep::compute() {
   for (std::size_t i = 0; !applies() && i < gradients.size(); ++i) {
     gradients[i] = {};
     if (!is_due(i)) continue;
-    to_.set_location("gradient of " + layout_of(static_cast<std::size_t>(data_.minimized[i].group)).group);
-    std::vector<hlo::Value> entries;
-    for (const std::uint32_t id : data_.minimized[i].gradients) entries.push_back(values[id]);
-    gradients[i] = flat_of(layout_of(static_cast<std::size_t>(data_.minimized[i].group)), entries);
+    const std::vector<ParamEntry>& entries = layout_of_minimized(i).entries;
+    for (std::size_t e = 0; e < entries.size(); ++e) {
+      gradients[i].push_back(reshape(values[data_.minimized[i].gradients[e]], entries[e].shape));
+    }
   }
   if (updates() && options_.replicas > 1 && !applies()) average_over_replicas();
   if (updates()) update();
@@ -143,19 +145,13 @@ Status HloStep::compute() {
   }
   if (updates()) shown.push_back(reshape(convert(!finite, hlo::Element::kF32), {1}));
   if (!shown.empty()) metrics = concat(shown, 0);
-  if (data_.assigns.empty() || applies()) return {};
-  std::vector<hlo::Value> entries;
-  for (const ParamEntry& entry : data_.state.layout.entries) entries.push_back(tensor_of(state, entry));
   for (const auto& [to, value] : data_.assigns) {
-    entries[static_cast<std::size_t>(data_.values[to].entry)] = values[value];
+    if (applies()) break;
+    const auto entry = static_cast<std::size_t>(data_.values[to].entry);
+    const hlo::Value assigned = reshape(values[value], data_.state.layout.entries[entry].shape);
+    state[entry] = updates() ? select(finite, assigned, state[entry]) : assigned;
   }
-  const hlo::Value assigned = flat_of(data_.state.layout, entries);
-  state = updates() ? select(finite, assigned, state) : assigned;
   return {};
-}
-
-Shares HloStep::shares_of_minimized(std::size_t minimized) const {
-  return shares_of(layout_of(static_cast<std::size_t>(data_.minimized[minimized].group)));
 }
 
 void HloStep::average_over_replicas() {
@@ -163,7 +159,7 @@ void HloStep::average_over_replicas() {
   const hlo::Value share = own / maximum(sum_of_replicas(own, options_.replicas), 1);
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!is_due(i) || !data_.minimized[i].spec.reduce) continue;
-    gradients[i] = mean_of_replicas(gradients[i], shares_of_minimized(i), share, options_.replicas);
+    gradients[i] = mean_of_replicas(layout_of_minimized(i), gradients[i], share, options_.replicas);
   }
 }
 
@@ -175,12 +171,10 @@ void HloStep::update() {
   bool differs = false;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!is_due(i)) continue;
-    const Shares shares = shares_of_minimized(i);
-    squares[i] = sum_of_squares(gradients[i], shares.measured());
+    const HloShares shares = shares_of(layout_of_minimized(i), gradients[i]);
+    squares[i] = sum_of_squares(shares.measured());
     finite = finite & is_finite(squares[i]);
-    if (!shares.own.empty() && !shares.shared.empty()) {
-      finite = finite & is_finite(sum_of_squares(gradients[i], shares.own));
-    }
+    if (!shares.own.empty() && !shares.shared.empty()) finite = finite & is_finite(sum_of_squares(shares.own));
     differs |= !shares.own.empty() && data_.minimized[i].spec.reduce;
   }
   if (differs && options_.replicas > 1) {
@@ -196,10 +190,11 @@ void HloStep::update() {
     HloGroup& group = groups[index];
     const hlo::Value rule = reshape(slice(rules, {row, 0}, {row + 1, kHloRuleNumbers}), {kHloRuleNumbers});
     const HloGroup next = updated(of.spec, layout_of(index), group, gradients[i], squares[i], rule);
-    group.values = select(finite, next.values, group.values);
-    for (std::size_t part = 0; part < next.slots.size(); ++part) {
-      group.slots[part] = select(finite, next.slots[part], group.slots[part]);
-    }
+    const auto take = [this](HloTensors& old, const HloTensors& made) {
+      for (std::size_t e = 0; e < old.size(); ++e) old[e] = select(finite, made[e], old[e]);
+    };
+    take(group.values, next.values);
+    for (std::size_t part = 0; part < next.slots.size(); ++part) take(group.slots[part], next.slots[part]);
   }
   for (std::size_t g = 0; g < data_.groups.size(); ++g) {
     const GroupDef& of = data_.groups[g];
@@ -207,12 +202,12 @@ void HloStep::update() {
     to_.set_location("update of " + of.name);
     const auto at = static_cast<std::int64_t>(g);
     const hlo::Value now = is_greater(reshape(slice(due, {at}, {at + 1}), {}), 0) & finite;
-    const hlo::Value old = groups[g].values, &online = groups[static_cast<std::size_t>(of.online)].values;
-    // Not a select, which would read and write both buffers in every step.
-    const auto follow = [&] {
-      return of.decay == 0 ? online : old + static_cast<double>(static_cast<float>(1 - of.decay)) * (online - old);
-    };
-    groups[g].values = to_.branch(now, follow, old);
+    const HloTensors& online = groups[static_cast<std::size_t>(of.online)].values;
+    for (std::size_t e = 0; e < online.size(); ++e) {
+      hlo::Value& old = groups[g].values[e];
+      const double share = static_cast<float>(1 - of.decay);
+      old = select(now, of.decay == 0 ? online[e] : old + share * (online[e] - old), old);
+    }
   }
 }
 

@@ -34,10 +34,10 @@ class HloStep {
   // ---- what compute() reads, and leaves as it is after the step ----
 
   hlo::Value rows, first_row, rules, due;  ///< HloRole has what they are; hlo::Node, where rows begin
-  std::vector<HloGroup> groups;            ///< by their index; those that are read
-  hlo::Value state;
+  std::vector<HloGroup> groups;            ///< by their index
+  HloTensors state;
   std::vector<hlo::Value> values;     ///< of the graph's, by their ids: inputs are there before
-  std::vector<hlo::Value> gradients;  ///< of each minimized, flat; of kApply they are there before
+  std::vector<HloTensors> gradients;  ///< of each minimized; of kApply they are there before
   hlo::Value metrics, finite;         ///< finite: whether all gradients of an update are
 
   Status compute();
@@ -48,7 +48,9 @@ class HloStep {
   void bind_sources();
   Status add(const Node& node);
   Result<hlo::Value> join(const Joint& joint, const hlo::Value& in, const Shape& out);
-  Shares shares_of_minimized(std::size_t minimized) const;
+  const ParamLayout& layout_of_minimized(std::size_t minimized) const {
+    return layout_of(static_cast<std::size_t>(data_.minimized[minimized].group));
+  }
   void average_over_replicas();
   void update();
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include <troupe/core/check.hpp>
 #include <troupe/learner/engine/pjrt/hlo_update.hpp>
 
 namespace troupe::learner {
@@ -242,8 +243,7 @@ Status PjrtProgram::take(HloPhase phase, std::span<const HloSlot> slots, std::sp
     if (pjrt::Buffer* const to = kept(slot, phase)) {
       *to = std::move(outputs[r]);
     } else if (slot.role == HloRole::kGradient) {
-      const std::span<float> on_host(host_.minimized[slot.index].values(),
-                                     static_cast<std::size_t>(slot.type.shape.elements()));
+      const std::span<float> on_host(gradient(slot), static_cast<std::size_t>(slot.type.shape.elements()));
       TROUPE_ASSIGN(pjrt::Event done, outputs[r].begin_copy_to(std::as_writable_bytes(on_host)));
       gradients_.push_back(std::move(done));
     } else {
@@ -273,15 +273,21 @@ std::vector<bool> PjrtProgram::due(HloPhase phase) const {
   return all;
 }
 
+/// Where the host has a tensor of a gradient. Between them are zeros, and stay.
+float* PjrtProgram::gradient(const HloSlot& slot) const {
+  const Minimized& of = host_.minimized[slot.index];
+  return of.values() + host_.groups[of.group].params->layout().entries[slot.entry].offset;
+}
+
 /// Where a result stays, if it does, or an argument is that stays.
 pjrt::Buffer* PjrtProgram::kept(const HloSlot& slot, HloPhase phase) {
   switch (slot.role) {
     case HloRole::kParams:
-      return &groups_[slot.index].values;
+      return &groups_[slot.index].values[slot.entry];
     case HloRole::kSlot:
-      return &groups_[host_.minimized[slot.index].group].slots[slot.part];
+      return &groups_[host_.minimized[slot.index].group].slots[slot.part][slot.entry];
     case HloRole::kState:
-      return phase == HloPhase::kGradients ? &next_state_ : &state_;
+      return &(phase == HloPhase::kGradients ? next_state_ : state_)[slot.entry];
     default:
       return nullptr;
   }
@@ -323,7 +329,7 @@ Result<const pjrt::Buffer*> PjrtProgram::argument(const HloSlot& slot, int steps
       return keep(send(follows.data(), DType::kI32, slot.type.shape));
     }
     case HloRole::kGradient:
-      return keep(send(host_.minimized[slot.index].values(), DType::kF32, slot.type.shape));
+      return keep(send(gradient(slot), DType::kF32, slot.type.shape));
     default:  // state is read before it is assigned, whatever the phase
       return kept(slot, HloPhase::kUpdate);
   }
@@ -389,34 +395,62 @@ const std::byte* PjrtProgram::result(std::size_t index, int step) const {
 
 // ---- parameters ----
 
+Result<PjrtProgram::Tensors> PjrtProgram::send_all(const ParamLayout& layout, std::span<const float> flat) {
+  Tensors sent;
+  for (const ParamEntry& entry : layout.entries) {
+    TROUPE_ASSIGN(pjrt::Buffer tensor, send(flat.data() + entry.offset, DType::kF32, entry.shape));
+    sent.push_back(std::move(tensor));
+  }
+  return sent;
+}
+
+Status PjrtProgram::begin_fetch(const Tensors& tensors, const ParamLayout& layout, std::size_t first,
+                                std::span<float> flat, std::vector<pjrt::Event>& events) {
+  for (std::size_t e = first; e < tensors.size(); ++e) {
+    const auto at = static_cast<std::size_t>(layout.entries[e].offset - layout.entries[first].offset);
+    if (at >= flat.size()) break;
+    const auto count = static_cast<std::size_t>(layout.entries[e].shape.elements());
+    TROUPE_ASSIGN(pjrt::Event done, tensors[e].begin_copy_to(std::as_writable_bytes(flat.subspan(at, count))));
+    events.push_back(std::move(done));
+  }
+  return {};
+}
+
+Status PjrtProgram::fetch(const Tensors& tensors, const ParamLayout& layout, std::span<float> flat) {
+  std::vector<pjrt::Event> events;
+  Status done = begin_fetch(tensors, layout, 0, flat, events);
+  for (const pjrt::Event& event : events) {
+    const Status arrived = event.await();  // of all: they write into the host's memory
+    if (done.ok()) done = arrived;
+  }
+  return done;
+}
+
 Status PjrtProgram::send_parameters() {
-  const auto elements = [](const ParamBuffer& params) { return Shape{params.layout().elements}; };
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const ParamBuffer& params = *host_.groups[g].params;
-    TROUPE_ASSIGN(groups_[g].values, send(params.values().data(), DType::kF32, elements(params)));
+    TROUPE_ASSIGN(groups_[g].values, send_all(params.layout(), params.values()));
     groups_[g].slots.clear();
     const bool accumulates = host_.accumulates() && !params.slots().empty();
     for (std::size_t slot = 0; slot < rule_slots(params, accumulates); ++slot) {
-      TROUPE_ASSIGN(pjrt::Buffer sent, send(params.slot(slot).data(), DType::kF32, elements(params)));
+      TROUPE_ASSIGN(Tensors sent, send_all(params.layout(), params.slot(slot)));
       groups_[g].slots.push_back(std::move(sent));
     }
   }
   const ParamBuffer& state = *host_.state.params;
-  TROUPE_ASSIGN(state_, send(state.values().data(), DType::kF32, elements(state)));
+  TROUPE_ASSIGN(state_, send_all(state.layout(), state.values()));
+  next_state_.clear();
+  next_state_.resize(state_.size());
   fetched_.assign(fetched_.size(), true);
   return {};
 }
 
 Status PjrtProgram::fetch_parameters(std::size_t group) {
   if (fetched_[group]) return {};
-  if (group == groups_.size()) {
-    TROUPE_TRY(state_.copy_to(host_.state.params->values()));
-  } else {
-    ParamBuffer& params = *host_.groups[group].params;
-    TROUPE_TRY(groups_[group].values.copy_to(params.values()));
-    for (std::size_t slot = 0; slot < groups_[group].slots.size(); ++slot) {
-      TROUPE_TRY(groups_[group].slots[slot].copy_to(params.slot(slot)));
-    }
+  ParamBuffer& params = group == groups_.size() ? *host_.state.params : *host_.groups[group].params;
+  TROUPE_TRY(fetch(group == groups_.size() ? state_ : groups_[group].values, params.layout(), params.values()));
+  for (std::size_t slot = 0; group < groups_.size() && slot < groups_[group].slots.size(); ++slot) {
+    TROUPE_TRY(fetch(groups_[group].slots[slot], params.layout(), params.slot(slot)));
   }
   fetched_[group] = true;
   return {};
@@ -429,9 +463,11 @@ Status PjrtProgram::fetch_gradient(std::size_t) {
 }
 
 Status PjrtProgram::assign_states() {
-  if (!next_state_) return {};
-  state_ = std::exchange(next_state_, pjrt::Buffer());
-  fetched_.back() = false;
+  for (std::size_t e = 0; e < state_.size(); ++e) {
+    if (!next_state_[e]) continue;
+    state_[e] = std::exchange(next_state_[e], pjrt::Buffer());
+    fetched_.back() = false;
+  }
   return {};
 }
 
@@ -440,20 +476,20 @@ Status PjrtProgram::begin_snapshot(std::span<const std::size_t> groups, std::spa
   for (const std::size_t g : groups) elements += host_.groups[g].params->values().size();
   for (const auto part : state) elements += part.size();
   snapshot_events_.clear();
-  snapshot_.resize(elements);
+  snapshot_.assign(elements, 0);  // also between tensors
   std::span<float> rest = snapshot_;
-  const auto next = [&rest](std::size_t count) {
-    return std::as_writable_bytes(std::exchange(rest, rest.subspan(count)).first(count));
-  };
+  const auto next = [&rest](std::size_t count) { return std::exchange(rest, rest.subspan(count)).first(count); };
   for (const std::size_t g : groups) {
-    TROUPE_ASSIGN(pjrt::Event done, groups_[g].values.begin_copy_to(next(host_.groups[g].params->values().size())));
-    snapshot_events_.push_back(std::move(done));
+    const ParamBuffer& params = *host_.groups[g].params;
+    TROUPE_TRY(begin_fetch(groups_[g].values, params.layout(), 0, next(params.values().size()), snapshot_events_));
   }
+  const ParamBuffer& states = *host_.state.params;
   for (const auto part : state) {
-    const std::ptrdiff_t offset = part.data() - host_.state.params->values().data();
-    TROUPE_ASSIGN(pjrt::Event done,
-                  state_.begin_copy_to(next(part.size()), offset * static_cast<std::ptrdiff_t>(sizeof(float))));
-    snapshot_events_.push_back(std::move(done));
+    const std::int64_t offset = part.data() - states.values().data();
+    const auto first = std::ranges::find(states.layout().entries, offset, &ParamEntry::offset);
+    TROUPE_CHECK(first != states.layout().entries.end(), "a snapshot begins within a tensor of the state");
+    TROUPE_TRY(begin_fetch(state_, states.layout(), static_cast<std::size_t>(first - states.layout().entries.begin()),
+                           next(part.size()), snapshot_events_));
   }
   return {};
 }

@@ -59,9 +59,10 @@ class PjrtProgram final : public Executable {
     HloModule module;
     std::shared_ptr<const pjrt::LoadedExecutable> executable;
   };
+  using Tensors = std::vector<pjrt::Buffer>;  ///< by the entries of a layout
   struct Group {
-    pjrt::Buffer values;
-    std::vector<pjrt::Buffer> slots;  ///< of the rule
+    Tensors values;
+    std::vector<Tensors> slots;  ///< of the rule
   };
   /// A result on its way to the host: a copy that has begun, or where that is the device the buffer itself.
   struct Arriving {
@@ -84,9 +85,16 @@ class PjrtProgram final : public Executable {
   Status run(int steps);
   std::vector<bool> due(HloPhase phase) const;
   Result<pjrt::Buffer> send(const void* data, DType dtype, const Shape& shape);
+  Result<Tensors> send_all(const ParamLayout& layout, std::span<const float> flat);
+  /// Begins to copy those from entry `first` on to where the layout has them in `flat`, which begins where that entry
+  /// does and may end before the last one.
+  static Status begin_fetch(const Tensors& tensors, const ParamLayout& layout, std::size_t first, std::span<float> flat,
+                            std::vector<pjrt::Event>& events);
+  static Status fetch(const Tensors& tensors, const ParamLayout& layout, std::span<float> flat);
   /// The buffer of an argument: one that stays, or one made for this step alone, which `made` keeps.
   Result<const pjrt::Buffer*> argument(const HloSlot& slot, int steps, std::vector<pjrt::Buffer>& made);
   pjrt::Buffer* kept(const HloSlot& slot, HloPhase phase);
+  float* gradient(const HloSlot& slot) const;
   Status execute(HloPhase phase, int steps = 1);
   /// The outputs of a run, which goes on.
   Result<std::vector<pjrt::Buffer>> begin_run(const Compiled& compiled,
@@ -110,7 +118,7 @@ class PjrtProgram final : public Executable {
   std::vector<Group> groups_;
   std::int64_t sent_rows_ = -1;
   pjrt::Buffer rows_;                           ///< sent_rows_ on the device
-  pjrt::Buffer state_, next_state_;             ///< the latter until the update of Phase::kUpdate
+  Tensors state_, next_state_;                  ///< the latter until the update of Phase::kUpdate: what was assigned
   std::vector<std::vector<std::byte>> staged_;  ///< of Host::inputs: batches of the next launch, one behind the other
   std::vector<pjrt::Buffer> inputs_;            ///< of Host::inputs
   std::vector<Arriving> arriving_;

@@ -82,17 +82,6 @@ TEST(Hlo, ProductsAreWholeFloatsUnlessTheProgramIsOfBfloat16) {
   }
 }
 
-TEST(Hlo, BranchesHoldWhatOnlyTheyNeedButConstants) {
-  Builder to;
-  const Value yes = to.argument({{}, Element::kBool}), x = to.argument({{2}});
-  const std::array results{to.branch(
-      yes, [&] { return 3 * x; }, x)};
-  const std::string text = to.module("m", results);
-  const std::size_t inside = text.find("\"stablehlo.if\"");
-  EXPECT_LT(text.find("stablehlo.constant"), inside);
-  EXPECT_GT(text.find("stablehlo.multiply"), inside);
-}
-
 TEST(Hlo, WhatChangesNothingIsNotWritten) {
   Builder to;
   const Value x = to.argument({{2, 3}});

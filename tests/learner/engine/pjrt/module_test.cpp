@@ -60,20 +60,29 @@ TEST(HloModule, SaysWhatItTakesAndGives) {
   build(graph);
   auto made = make_hlo_module(graph);
   ASSERT_TRUE(made.ok()) << made.error().message;
+  // The tensors of what is whole one behind the other.
   const auto words = [](const std::vector<HloSlot>& slots) {
     std::string text;
     for (const HloSlot& slot : slots) {
-      text += std::string(to_string(slot.role)) + " " + std::to_string(slot.index) + " " + slot.type.text() + "\n";
+      const std::string whole = std::string(to_string(slot.role)) + " " + std::to_string(slot.index);
+      text += (slot.entry > 0 ? "" : (text.empty() ? "" : "\n") + whole) + " " + slot.type.text();
     }
     return text;
   };
-  // Tensors lie at multiples of 16 elements: 112 + 8 x 32 + 96 are the body's, 96 + 16 the head's.
-  EXPECT_EQ(words(made->arguments),
-            "rows 0 tensor<i32>\ninput 0 tensor<12x6xf32>\ninput 1 tensor<12xi32>\nparams 0 tensor<400xf32>\n"
-            "params 1 tensor<112xf32>\nparams 2 tensor<112xf32>\nstate 0 tensor<64xf32>\n");
-  EXPECT_EQ(words(made->results),
-            "output 0 tensor<12x5xf32>\ngradient 0 tensor<400xf32>\ngradient 1 tensor<112xf32>\n"
-            "metrics 0 tensor<2xf32>\nstate 0 tensor<64xf32>\n");
+  const GraphData& data = GraphAccess::data(graph);
+  const auto tensors = [](const std::string& what, const ParamLayout& layout) {
+    std::string text = "\n" + what;
+    for (const ParamEntry& entry : layout.entries) text += " " + hlo::Type{entry.shape}.text();
+    return text;
+  };
+  const ParamLayout &body = data.groups[0].layout, &head = data.groups[1].layout, &state = data.state.layout;
+  EXPECT_EQ(words(made->arguments), "rows 0 tensor<i32>\ninput 0 tensor<12x6xf32>\ninput 1 tensor<12xi32>" +
+                                        tensors("params 0", body) + tensors("params 1", head) +
+                                        tensors("params 2", head) + tensors("state 0", state));
+  EXPECT_EQ(words(made->results), "output 0 tensor<12x5xf32>" + tensors("gradient 0", body) +
+                                      tensors("gradient 1", head) + "\nmetrics 0 tensor<2xf32>" +
+                                      tensors("state 0", state));
+  EXPECT_EQ(body.entries.size(), 8U);
 }
 
 TEST(HloModule, IsTheSameTextForTheSameGraph) {
@@ -178,10 +187,11 @@ TEST_F(HloModuleRun, GivesWhatTheProcessorsProgramDoes) {
     const auto count = static_cast<std::int32_t>(rows);
     for (const HloSlot& slot : module->arguments) {
       pjrt::HostArray array{&count, DType::kI32, slot.type.shape};
-      std::span<const float> values;
-      if (slot.role == HloRole::kParams) values = (*program)->group(slot.index).values();
-      if (slot.role == HloRole::kState) values = (*program)->state().values();
-      if (!values.empty()) array = {values.data(), DType::kF32, slot.type.shape};
+      const auto take = [&](const ParamBuffer& params) {
+        array = {params.values().data() + params.layout().entries[slot.entry].offset, DType::kF32, slot.type.shape};
+      };
+      if (slot.role == HloRole::kParams) take((*program)->group(slot.index));
+      if (slot.role == HloRole::kState) take((*program)->state());
       if (slot.role == HloRole::kInput) {
         array = {batch.view().columns[slot.index].data(), signature[slot.index].dtype, slot.type.shape};
       }
@@ -202,16 +212,29 @@ TEST_F(HloModuleRun, GivesWhatTheProcessorsProgramDoes) {
     for (std::size_t r = 0; r < module->results.size(); ++r) {
       const HloSlot& slot = module->results[r];
       std::vector<float> got(static_cast<std::size_t>(slot.type.shape.elements())), expected;
-      const auto take = [&](auto values) { expected.assign(values.begin(), values.end()); };
+      double largest = 0;
+      const auto measure = [&](auto values) {
+        for (const auto x : values) largest = std::max(largest, std::abs(static_cast<double>(x)));
+      };
+      const auto take = [&](auto values) {
+        expected.assign(values.begin(), values.end());
+        measure(values);
+      };
       ASSERT_TRUE(made->outputs[0][r].copy_to(std::span(got)).ok());
       if (slot.role == HloRole::kOutput) take((*program)->output("y"));
       if (slot.role == HloRole::kMetrics) take(std::span(metrics));
-      if (slot.role == HloRole::kGradient) take((*program)->gradient(slot.index == 0 ? "body" : "head"));
-      if (slot.role == HloRole::kState) take((*program)->state().values());
+      const auto tensor = [&](const ParamBuffer& of, std::span<const float> flat) {
+        const ParamEntry& entry = of.layout().entries[slot.entry];
+        take(flat.subspan(static_cast<std::size_t>(entry.offset), got.size()));
+        measure(flat);
+      };
+      if (slot.role == HloRole::kGradient) {
+        const std::string group = slot.index == 0 ? "body" : "head";
+        tensor(*(*program)->params(group), (*program)->gradient(group));
+      }
+      if (slot.role == HloRole::kState) tensor((*program)->state(), (*program)->state().values());
       if (slot.role == HloRole::kOutput) got.resize(expected.size());  // the rows that are data
       ASSERT_EQ(got.size(), expected.size());
-      double largest = 0;
-      for (const float x : expected) largest = std::max(largest, std::abs(static_cast<double>(x)));
       // Both are float32, and a batch norm of few rows divides by small differences.
       for (std::size_t i = 0; i < got.size(); ++i) {
         ASSERT_NEAR(got[i], expected[i], 2e-5 * largest) << to_string(slot.role) << " " << i;

@@ -25,12 +25,16 @@ class Trained {
  public:
   Trained(std::shared_ptr<const pjrt::Client> client, const Graph& graph, Program& start)
       : client_(std::move(client)), graph_(graph), data_(GraphAccess::data(graph)) {
-    for (std::size_t g = 0; g < start.group_count(); ++g) keep(HloRole::kParams, g, 0, start.group(g).values());
+    for (std::size_t g = 0; g < start.group_count(); ++g) {
+      keep(HloRole::kParams, g, 0, start.group(g).layout(), start.group(g).values());
+    }
     for (std::size_t i = 0; i < data_.minimized.size(); ++i) {
       const ParamBuffer& group = start.group(static_cast<std::size_t>(data_.minimized[i].group));
-      for (std::size_t part = 0; part < group.slots().size(); ++part) keep(HloRole::kSlot, i, part, group.slot(part));
+      for (std::size_t part = 0; part < group.slots().size(); ++part) {
+        keep(HloRole::kSlot, i, part, group.layout(), group.slot(part));
+      }
     }
-    keep(HloRole::kState, 0, 0, start.state().values());
+    keep(HloRole::kState, 0, 0, start.state().layout(), start.state().values());
   }
 
   /// Step number `step` with this batch, whose columns are called as the inputs. Returns whether it was skipped.
@@ -77,7 +81,7 @@ class Trained {
       }
       if (slot.role == HloRole::kRules) array = {rules.data(), DType::kF32, slot.type.shape};
       if (slot.role == HloRole::kDue) array = {follows.data(), DType::kI32, slot.type.shape};
-      if (const auto kept = kept_.find({slot.role, slot.index, slot.part}); kept != kept_.end()) {
+      if (const auto kept = kept_.find({slot.role, slot.index, slot.part, slot.entry}); kept != kept_.end()) {
         arguments.push_back(&kept->second);
       } else {
         arguments.push_back(&inputs.emplace_back(upload(array)));
@@ -91,7 +95,7 @@ class Trained {
       if (slot.role == HloRole::kMetrics) {
         metrics = download(buffer, slot.type.shape.elements());
       } else {
-        kept_.insert_or_assign({slot.role, slot.index, slot.part}, std::move(buffer));
+        kept_.insert_or_assign({slot.role, slot.index, slot.part, slot.entry}, std::move(buffer));
       }
     }
   }
@@ -111,15 +115,15 @@ class Trained {
   /// All parameters, slots and states are the program's, within `relative` of the largest of each buffer.
   void expect_near(Program& program, float relative) {
     for (std::size_t g = 0; g < program.group_count(); ++g) {
-      expect_near(HloRole::kParams, g, 0, program.group(g).values(), relative);
+      expect_near(HloRole::kParams, g, 0, program.group(g).layout(), program.group(g).values(), relative);
     }
     for (std::size_t i = 0; i < data_.minimized.size(); ++i) {
       const ParamBuffer& group = program.group(static_cast<std::size_t>(data_.minimized[i].group));
       for (std::size_t part = 0; part < group.slots().size(); ++part) {
-        expect_near(HloRole::kSlot, i, part, group.slot(part), relative);
+        expect_near(HloRole::kSlot, i, part, group.layout(), group.slot(part), relative);
       }
     }
-    expect_near(HloRole::kState, 0, 0, program.state().values(), relative);
+    expect_near(HloRole::kState, 0, 0, program.state().layout(), program.state().values(), relative);
   }
 
   std::vector<float> metrics;  ///< of the last run's steps, and behind those of each whether it was skipped
@@ -154,24 +158,31 @@ class Trained {
     EXPECT_TRUE(copied.ok()) << copied.error().message;
     return values;
   }
-  void expect_near(HloRole role, std::size_t index, std::size_t part, std::span<const float> expected, float relative) {
-    const std::vector<float> got = download(kept_.at({role, index, part}), static_cast<std::int64_t>(expected.size()));
+  void expect_near(HloRole role, std::size_t index, std::size_t part, const ParamLayout& layout,
+                   std::span<const float> expected, float relative) {
     float largest = 0;
     for (const float x : expected) largest = std::max(largest, std::abs(x));
-    for (std::size_t i = 0; i < got.size(); ++i) {
-      ASSERT_NEAR(got[i], expected[i], relative * largest)
-          << to_string(role) << " " << index << " " << part << ", " << i;
+    for (std::size_t e = 0; e < layout.entries.size(); ++e) {
+      const ParamEntry& entry = layout.entries[e];
+      const std::vector<float> got = download(kept_.at({role, index, part, e}), entry.shape.elements());
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        ASSERT_NEAR(got[i], expected[static_cast<std::size_t>(entry.offset) + i], relative * largest)
+            << to_string(role) << " " << index << " " << part << ", " << entry.name << ", " << i;
+      }
     }
   }
-  void keep(HloRole role, std::size_t index, std::size_t part, std::span<const float> values) {
-    const Shape shape{static_cast<std::int64_t>(values.size())};
-    kept_.insert_or_assign({role, index, part}, upload({values.data(), DType::kF32, shape}));
+  void keep(HloRole role, std::size_t index, std::size_t part, const ParamLayout& layout,
+            std::span<const float> values) {
+    for (std::size_t e = 0; e < layout.entries.size(); ++e) {
+      const ParamEntry& entry = layout.entries[e];
+      kept_.insert_or_assign({role, index, part, e}, upload({values.data() + entry.offset, DType::kF32, entry.shape}));
+    }
   }
 
   std::shared_ptr<const pjrt::Client> client_;
   const Graph& graph_;
   const GraphData& data_;
-  std::map<std::tuple<HloRole, std::size_t, std::size_t>, pjrt::Buffer> kept_;
+  std::map<std::tuple<HloRole, std::size_t, std::size_t, std::size_t>, pjrt::Buffer> kept_;
   std::map<std::pair<std::vector<bool>, std::size_t>, Compiled> compiled_;
 };
 
