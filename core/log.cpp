@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -55,6 +56,11 @@ bool colors_wanted() {
 void set_level(Level level) { logger().set_level(to_spdlog(level)); }
 
 void also_to_file(std::string_view path) {
+  std::error_code error;
+  const auto type = std::filesystem::status(path, error).type();
+  if (type != std::filesystem::file_type::not_found && type != std::filesystem::file_type::regular) {
+    return warn("log file {}: no regular file", path);  // a pipe would wait for somebody who reads
+  }
   try {
     auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(std::string(path));
     sink->set_pattern("%Y-%m-%d %H:%M:%S.%e %L %v");

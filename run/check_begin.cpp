@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include <troupe/core/log.hpp>
 #include <troupe/core/text.hpp>
 #include <troupe/run/check_run.hpp>
 #include <troupe/run/idle_keys.hpp>
@@ -75,7 +76,14 @@ Status check_begin(const Config& config, const actors::TrainOptions& options, Ru
   if (const Status can = actors::check_run(options, {.data = kind != RunKind::kHosts}); !can.ok()) {
     for (const std::string_view line : lines(can.error().message)) mistakes.emplace_back(line);
   }
-  return one_error(config, mistakes);
+  if (!mistakes.empty()) return one_error(config, mistakes);
+  for (const actors::AgentOptions& agent : options.agents) {
+    const std::int64_t items = agent.replay.min_items, steps = agent.max_env_steps;
+    if (agent.make_learner != nullptr || agent.replay.limiter == "queue" || steps == 0 || items <= steps) continue;
+    log::warn("TRP-W108 {0}replay.min_items is {1}, and {0}max_env_steps {2}: nothing will be learnt",
+              section_prefix(agent), items, steps);
+  }
+  return {};
 }
 
 Status check_same_run(const Config& now, const Config& recorded, std::string_view run) {

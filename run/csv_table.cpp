@@ -154,7 +154,10 @@ Result<std::vector<CsvLine>> read_csv(const std::filesystem::path& path, std::sp
 
 Result<CsvTable> CsvTable::open(std::filesystem::path path, std::span<const CsvColumn> fixed) {
   Contents contents;
-  if (std::filesystem::exists(path)) {
+  std::error_code error;
+  const bool there = std::filesystem::exists(path, error);
+  if (error) return Error{Code::kIo, fmt::format("{}: {}", path.string(), error.message())};
+  if (there) {
     TROUPE_ASSIGN(contents, read_contents(path, fixed));
   }
   TROUPE_TRY(write_contents(path, fixed, contents));

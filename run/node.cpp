@@ -31,10 +31,13 @@ std::filesystem::path address_file(const std::filesystem::path& run_dir) { retur
 std::filesystem::path journal_file(const std::filesystem::path& run_dir) { return run_dir / "chief.json"; }
 
 Result<transport::Address> read_address(const std::filesystem::path& file) {
-  std::ifstream stream(file);
+  std::error_code error;
+  const bool readable = std::filesystem::is_regular_file(file, error);  // a pipe would be waited for
+  std::ifstream stream(readable ? file : std::filesystem::path());
   std::string text;
-  if (!stream || !std::getline(stream, text))
+  if (!stream || !std::getline(stream, text)) {
     return Error{Code::kNotFound, fmt::format("{}: not there", file.string())};
+  }
   return transport::parse_address(text);
 }
 
@@ -83,13 +86,21 @@ Result<std::unique_ptr<NodeNetwork>> make_network(const NodePlace& place, const 
   options.topology = &topology;
   if (options.self.node != kChiefNode) return NodeNetwork::make(std::move(options));
   const std::filesystem::path file = address_file(place.run_dir);
-  if (options.listen.port == 0) {
+  const bool free_port = options.listen.port == 0;
+  if (free_port) {
     // The nodes of a run that goes on look for the chief where it was. On another host they cannot find it, and the
     // port may be somebody else's.
     const std::string& host = place.advertised_host.empty() ? options.listen.host : place.advertised_host;
-    if (auto before = read_address(file); before.ok() && before->host == host) options.listen.port = before->port;
+    const auto before = place.earlier ? Result<transport::Address>(*place.earlier) : read_address(file);
+    if (before.ok() && before->host == host) options.listen.port = before->port;
   }
-  TROUPE_ASSIGN(auto network, NodeNetwork::make(std::move(options)));
+  auto made = NodeNetwork::make(options);
+  if (!made.ok() && made.error().code == Code::kUnavailable && free_port && place.earlier) {
+    log::warn("{}; another port will do", made.error().message);
+    options.listen.port = 0;
+    made = NodeNetwork::make(options);
+  }
+  TROUPE_ASSIGN(auto network, std::move(made));
   transport::Address address = network->address();
   if (!place.advertised_host.empty()) address.host = place.advertised_host;
   TROUPE_TRY(write_file_atomic(file.string(), transport::to_string(address) + "\n"));

@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,9 @@ struct NodePlace {
   /// free one, and `chief` is empty. make_network() adds the topology.
   NodeNetworkOptions network;
   std::string advertised_host;  ///< how others reach this node; empty: network.listen.host
+  /// On the chief of a run that begins again, all of whose nodes wait for its address: where it listened before, and
+  /// listens again if nobody else has taken the port.
+  std::optional<transport::Address> earlier;
   /// On the chief: called once it listens, with how others reach it. May be empty.
   std::function<void(const transport::Address&)> on_listening;
   bool resume = false;  ///< the chief, once: all instances start from the newest cut

@@ -17,8 +17,11 @@
 #include <string_view>
 #include <vector>
 
+#include <troupe/actors/control/chief_journal.hpp>
+#include <troupe/core/atomic_file.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/core/text.hpp>
+#include <troupe/messages/detail/checkpoint_names.hpp>
 #include <troupe/run/csv_metrics.hpp>
 
 namespace troupe::apps {
@@ -38,7 +41,9 @@ constexpr std::array<std::string_view, 14> kLeftByAStart = {
     "config.toml",  "metrics.csv", "channels.csv",  "evaluations.csv", "learning_curve.svg",
     "summary.json", "status.json", "checkpoints",   "samples",         "nodes",
     "cluster.toml", "chief.json",  "chief.address", "security"};
-constexpr std::string_view kLog = "log.txt", kEvents = "events.out.tfevents.";
+constexpr std::string_view kLog = "log.txt", kEvents = "events.out.tfevents.", kSummary = "summary.json";
+constexpr std::string_view kConfigHeader =
+    "# What this run of Troupe was begun with, every key of it. The run writes it.";
 
 /// How the names of checkpoints begin.
 constexpr std::string_view kOfOneProcess = "step-", kCut = "cut";
@@ -76,21 +81,46 @@ void clear_start(const fs::path& directory) {
   for (const fs::path& path : left) fs::remove_all(path, ignored);
 }
 
-/// Makes room in a directory that holds something: nothing but an earlier start of a run that had no checkpoint yet.
-Status take_over(const RunDirectory& run) {
+/// Whether a config.toml, or what was being written of it, is a run's own and not the user's.
+bool is_config_of_a_start(const fs::directory_entry& entry, const fs::path& users) {
   std::error_code error;
-  bool known = !has_checkpoint(run), begun = false;
+  if (!entry.is_regular_file(error) || fs::equivalent(entry.path(), users, error)) return false;
+  if (entry.path().filename() != kLeftByAStart.front()) return true;
+  std::ifstream file(entry.path());
+  std::string line;
+  return std::getline(file, line) && line == kConfigHeader;
+}
+
+/// Whether nothing in it is more than what was being written of a first checkpoint: of one process, or the parts of
+/// nodes whose chief has committed none.
+bool has_no_checkpoint(const RunDirectory& run) {
+  std::error_code error;
+  const auto journal = actors::load_journal(run.path / "chief.json");
+  for (const auto& entry : fs::directory_iterator(run.checkpoints(), error)) {
+    const std::string name = entry.path().filename().string();
+    const bool part = journal.ok() && journal->last_cut == 0 && journal->nodes.contains(name);
+    const bool empty = entry.is_directory(error) && fs::is_empty(entry.path(), error);
+    if (!part && !empty && !name.starts_with(messages::kTemporaryPrefix)) return false;
+  }
+  return true;
+}
+
+/// Makes room in a directory that holds something: nothing but an earlier start of a run that had no checkpoint yet.
+Status take_over(const RunDirectory& run, const fs::path& config) {
+  std::error_code error;
+  bool known = has_no_checkpoint(run), begun = false;
   for (const auto& entry : fs::directory_iterator(run.path, error)) {
     const std::string name = entry.path().filename().string();
-    known = known && (name == kLog || is_left_by_a_start(name));
-    begun = begun || (is_of(name, kLeftByAStart.front()) && entry.is_regular_file());
+    const bool is_config = is_of(name, kLeftByAStart.front());
+    known = known && !entry.is_symlink() && (name == kLog || is_left_by_a_start(name)) && name != kSummary &&
+            (!is_config || is_config_of_a_start(entry, config));
+    begun = begun || is_config;
   }
   if (error || !known || !begun) {
     return Error{
         Code::kAlreadyExists,
         fmt::format("run directory {}: is not empty; go on from it with --resume, or name another", run.shown())};
   }
-  TROUPE_ASSIGN(const RunLock lock, RunLock::take(run));
   clear_start(run.path);
   return {};
 }
@@ -116,13 +146,21 @@ std::string RunDirectory::id() const {
   return safe_name(absolute.parent_path().filename().string());
 }
 
+Result<ClaimedRun> ClaimedRun::reopen(RunDirectory old) {
+  TROUPE_ASSIGN(RunLock lock, RunLock::take(old));
+  ClaimedRun claimed(std::move(old), std::move(lock), {});
+  claimed.keep();
+  return claimed;
+}
+
 ClaimedRun::ClaimedRun(ClaimedRun&& other) noexcept
-    : run_(std::move(other.run_)), first_made_(std::move(other.first_made_)), kept_(std::exchange(other.kept_, true)) {}
+    : run_(std::move(other.run_)),
+      lock_(std::move(other.lock_)),
+      first_made_(std::move(other.first_made_)),
+      kept_(std::exchange(other.kept_, true)) {}
 
 ClaimedRun::~ClaimedRun() {
-  if (kept_) return;
-  const auto lock = RunLock::take(run_);
-  if (!lock.ok()) return;
+  if (kept_ || !lock_) return;
   std::error_code ignored;
   clear_start(run_.path);
   fs::remove(run_.log(), ignored);
@@ -133,9 +171,9 @@ ClaimedRun::~ClaimedRun() {
   while (fs::remove(path, ignored) && path != first_made_) path = path.parent_path();
 }
 
-Result<ClaimedRun> make_run_directory(const fs::path& requested, const std::string& name, long long unix_s) {
+Result<ClaimedRun> make_run_directory(const NewRun& wanted) {
   std::error_code error;
-  if (!requested.empty()) {
+  if (const fs::path& requested = wanted.requested; !requested.empty()) {
     if (const std::size_t bytes = requested.string().size(); bytes + kInnerPathBytes > PATH_MAX) {
       return Error{Code::kInvalidArgument,
                    fmt::format("run directory {}: the path has {} bytes, expected at most {}, as the files in it have "
@@ -146,23 +184,29 @@ Result<ClaimedRun> make_run_directory(const fs::path& requested, const std::stri
     fs::create_directories(requested, error);
     if (error) return cannot_make(requested, error);
     const RunDirectory run{requested};
-    if (!fs::is_empty(requested, error) || error) TROUPE_TRY(take_over(run));
-    return ClaimedRun(run, first_made);
+    TROUPE_ASSIGN(RunLock lock, RunLock::take(run));
+    if (!fs::is_empty(requested, error) || error) TROUPE_TRY(take_over(run, wanted.config));
+    return ClaimedRun(run, std::move(lock), first_made);
   }
   const fs::path parent = kRuns;
   const fs::path first_made = first_missing(parent);
   fs::create_directories(parent, error);
   if (error) return cannot_make(parent, error);
-  const std::string stem = fmt::format("{}-{:%Y%m%d-%H%M%S}", shortened(name, NAME_MAX - kStampBytes),
-                                       fmt::localtime(static_cast<std::time_t>(unix_s)));
+  const std::string stem = fmt::format("{}-{:%Y%m%d-%H%M%S}", shortened(wanted.name, NAME_MAX - kStampBytes),
+                                       fmt::localtime(static_cast<std::time_t>(wanted.unix_s)));
   for (int n = 1;; ++n) {
-    const fs::path path = parent / (n == 1 ? stem : fmt::format("{}-{}", stem, n));
+    const RunDirectory run{parent / (n == 1 ? stem : fmt::format("{}-{}", stem, n))};
     // create_directory makes it or says that somebody else did: two runs started at once get two directories.
-    if (fs::create_directory(path, error)) {
-      return ClaimedRun(RunDirectory{path}, first_made.empty() ? fs::absolute(path, error) : first_made);
+    if (fs::create_directory(run.path, error)) {
+      TROUPE_ASSIGN(RunLock lock, RunLock::take(run));
+      return ClaimedRun(run, std::move(lock), first_made.empty() ? fs::absolute(run.path, error) : first_made);
     }
-    if (error) return cannot_make(path, error);
+    if (error) return cannot_make(run.path, error);
   }
+}
+
+Status write_config(const RunDirectory& run, const Config& config) {
+  return write_file_atomic(run.config().string(), fmt::format("{}\n{}", kConfigHeader, config.to_toml()));
 }
 
 bool has_checkpoint(const RunDirectory& run) {

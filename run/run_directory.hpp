@@ -5,9 +5,11 @@
 //   chief.address nodes/  security/
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include <troupe/core/config.hpp>
 #include <troupe/core/error.hpp>
 
 namespace troupe::apps {
@@ -36,36 +38,61 @@ struct RunDirectory {
   std::string id() const;
 };
 
-/// The directory that a command is about to train in. A new run has nothing worth keeping until it has been recorded:
-/// when this object goes before keep() was called, so does everything that the run left there, and every directory that
-/// was made for it. Another process that trains there meanwhile loses nothing.
+/// Keeps a second process out of a run directory; given up when the holder ends, however it ends.
+class RunLock {
+ public:
+  /// Errors: kUnavailable when another process has it; kIo.
+  static Result<RunLock> take(const RunDirectory& run);
+  RunLock(RunLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  RunLock& operator=(RunLock&&) = delete;
+  ~RunLock();
+
+ private:
+  explicit RunLock(int fd) : fd_(fd) {}
+  int fd_;
+};
+
+struct NewRun {
+  /// Empty: runs/<name>-<YYYYMMDD-HHMMSS of unix_s, local time>, with -2, -3, ... appended while that is taken.
+  std::filesystem::path requested;
+  std::string name;
+  long long unix_s = 0;
+  std::filesystem::path config = {};  ///< of the user's, which is not to be removed
+};
+
+/// The directory that a command is about to train in, or trains in: nobody else does while this object lives. A new run
+/// has nothing worth keeping until it has been recorded: when this object goes before keep() was called, so does
+/// everything that the run left there, and every directory that was made for it.
 class ClaimedRun {
  public:
-  /// For a run that is there already and stays.
-  explicit ClaimedRun(RunDirectory old) : run_(std::move(old)), kept_(true) {}
+  /// A run that is there already and stays. Errors: those of RunLock.
+  static Result<ClaimedRun> reopen(RunDirectory old);
   ClaimedRun(ClaimedRun&& other) noexcept;
   ClaimedRun& operator=(ClaimedRun&&) = delete;
   ~ClaimedRun();
 
   const RunDirectory& run() const { return run_; }
   void keep() { kept_ = true; }
+  /// Leaves it to another process to keep others out.
+  void unlock() { lock_.reset(); }
 
  private:
-  friend Result<ClaimedRun> make_run_directory(const std::filesystem::path&, const std::string&, long long);
-  ClaimedRun(RunDirectory run, std::filesystem::path first_made)
-      : run_(std::move(run)), first_made_(std::move(first_made)) {}
+  friend Result<ClaimedRun> make_run_directory(const NewRun&);
+  ClaimedRun(RunDirectory run, RunLock lock, std::filesystem::path first_made)
+      : run_(std::move(run)), lock_(std::move(lock)), first_made_(std::move(first_made)) {}
   RunDirectory run_;
+  std::optional<RunLock> lock_;
   std::filesystem::path first_made_;  ///< the topmost directory that was not there before; empty: all were
   bool kept_ = false;
 };
 
-/// Makes the directory of a new run: `requested` if it is not empty, else runs/<name>-<YYYYMMDD-HHMMSS of unix_s, local
-/// time>, with -2, -3, ... appended while that is taken. A requested directory may hold an earlier start of a run that
-/// ended before its first checkpoint: what that one left is removed, but for its log.
-/// Errors: kAlreadyExists: it holds anything else; kUnavailable: another process trains in it; kInvalidArgument: the
-/// path is too long for files in it; kIo.
-Result<ClaimedRun> make_run_directory(const std::filesystem::path& requested, const std::string& name,
-                                      long long unix_s);
+/// Makes the directory of a new run. A requested one may hold an earlier start of a run that was killed before its
+/// first checkpoint: what that one left is removed, but for its log. Errors: kAlreadyExists: it holds anything else;
+/// kUnavailable: another process trains in it; kInvalidArgument: the path is too long for files in it; kIo.
+Result<ClaimedRun> make_run_directory(const NewRun& wanted);
+
+/// Writes config.toml, by whose first line it is known as a run's own. Errors: kIo.
+Status write_config(const RunDirectory& run, const Config& config);
 
 /// What a run within one process has left so far, for people who ask from outside: it has no chief to answer.
 struct RunProgress {
@@ -96,19 +123,5 @@ bool is_record_of(const RunDirectory& run, const std::filesystem::path& file);
 
 /// The directory of a run that was started before. Errors: kNotFound when it is none (it has no config.toml).
 Result<RunDirectory> open_run_directory(const std::filesystem::path& path);
-
-/// Keeps a second process out of a run directory; given up when the holder ends, however it ends.
-class RunLock {
- public:
-  /// Errors: kUnavailable when another process has it; kIo.
-  static Result<RunLock> take(const RunDirectory& run);
-  RunLock(RunLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  RunLock& operator=(RunLock&&) = delete;
-  ~RunLock();
-
- private:
-  explicit RunLock(int fd) : fd_(fd) {}
-  int fd_;
-};
 
 }  // namespace troupe::apps

@@ -30,6 +30,7 @@ constexpr Duration kStartPatience = std::chrono::seconds(2);
 /// 30 s.
 constexpr Duration kLastCutPatience = std::chrono::seconds(5);
 constexpr Duration kLastCutRetries = std::chrono::seconds(10);
+constexpr Duration kFirstPause = std::chrono::milliseconds(20), kLongestPause = std::chrono::seconds(2);
 /// A run that is complete has more time: a learner that was killed at its end starts anew and comes back.
 constexpr Duration kLastCutOfCompleteRun = std::chrono::seconds(60);
 
@@ -73,7 +74,9 @@ class Training {
  private:
   /// A node that dies during a cut, or leaves, makes it fail; the next one is without that node, or with its successor.
   Result<std::vector<messages::Counter>> last_checkpoint(bool complete) {
-    const Duration give_up = runtime_->clock().now() + (complete ? kLastCutOfCompleteRun : kLastCutRetries);
+    Duration give_up = runtime_->clock().now() + (complete ? kLastCutOfCompleteRun : kLastCutRetries);
+    Duration pause = kFirstPause;
+    bool asked = !complete;
     auto counters = runtime_->checkpoint(kStartPatience);
     const auto may_come = [&] {
       // A chief that goes on with its run has not met all nodes again yet; in a new run there is nothing to wait for.
@@ -81,6 +84,12 @@ class Training {
       return code == Code::kUnavailable || (code == Code::kNotFound && hooks_.place != nullptr && earlier_wall_s_ > 0);
     };
     while (!counters.ok() && may_come() && runtime_->clock().now() < give_up) {
+      if (!asked && hooks_.stop != nullptr && hooks_.stop->load(std::memory_order_relaxed)) {
+        asked = true;
+        give_up = std::min(give_up, runtime_->clock().now() + kLastCutRetries);
+      }
+      runtime_->wait(pause);  // what is in the way, a full disk, say, is not gone at once
+      pause = std::min(2 * pause, kLongestPause);
       counters = runtime_->checkpoint(kLastCutPatience);
     }
     if (counters.ok()) return counters;

@@ -453,6 +453,11 @@ Result<std::vector<messages::Counter>> Runtime::checkpoint(std::optional<Duratio
   return std::move(impl_->checkpoint_done->counters);
 }
 
+void Runtime::wait(Duration duration) {
+  const Duration end = impl_->clock.now() + duration;
+  while (!impl_->options.deterministic && !impl_->broken && impl_->clock.now() < end) impl_->advance();
+}
+
 Result<std::string> Runtime::status() {
   TROUPE_CHECK(impl_->chief, "status() before run() or without a chief");
   impl_->status.reset();

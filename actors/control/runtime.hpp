@@ -48,6 +48,8 @@ class Runtime {
   /// Errors: kDeadlineExceeded naming the silent instances; kUnavailable while one is being restarted; kNotFound while
   /// one has not come up for the first time; a role's own; the writer's.
   Result<std::vector<messages::Counter>> checkpoint(std::optional<Duration> patience = std::nullopt);
+  /// Lets so much time pass between two tries; in virtual time, where nothing outside of the run changes, none.
+  void wait(Duration duration);
 
   /// The run as `troupe status` shows it, as JSON (run_status.hpp). On the chief's node only. Errors:
   /// kDeadlineExceeded.

@@ -39,12 +39,13 @@ Result<std::unique_ptr<ReplayIntake>> ReplayIntake::make(const ReplayActorOption
   TROUPE_ASSIGN(auto table, make_table(std::move(table_options)));
   // After a restart the journal has the newest rows, and a checkpoint older ones; a run that resumes wants the latter.
   if (journal && !identity.resumes) TROUPE_TRY(journal->recover(*table));
-  return std::unique_ptr<ReplayIntake>(new ReplayIntake(identity.name(), std::move(table), std::move(journal)));
+  return std::unique_ptr<ReplayIntake>(new ReplayIntake(identity, std::move(table), std::move(journal)));
 }
 
-ReplayIntake::ReplayIntake(std::string name, std::unique_ptr<replay::Table> table,
+ReplayIntake::ReplayIntake(const RoleIdentity& identity, std::unique_ptr<replay::Table> table,
                            std::unique_ptr<ReplayJournal> journal)
-    : name_(std::move(name)),
+    : name_(identity.name()),
+      run_directory_(identity.run_directory),
       table_(std::move(table)),
       journal_(std::move(journal)),
       signature_(std::make_shared<const Signature>(table_->options().signature)) {}
@@ -185,7 +186,7 @@ Status ReplayIntake::restore(const RoleState& state) {
     // This instance alone was restarted: its journal's rows are newer, but have the priorities of their insertion.
     TROUPE_ASSIGN(const bool elsewhere, rows_are_elsewhere(state));
     if (!elsewhere) return {};
-    TROUPE_ASSIGN(const RowsElsewhere rows, decode_rows_elsewhere(state.chunks[1]));
+    TROUPE_ASSIGN(const RowsElsewhere rows, decode_rows_elsewhere(state.chunks[1], run_directory_));
     journal_->keep(rows);
     return table_->restore_priorities(std::span(state.chunks).subspan(2));
   }
@@ -206,7 +207,7 @@ Result<RestoredRows> ReplayIntake::restore_table(const RoleState& state) {
     if (journal_) TROUPE_TRY(journal_->adopt(*table_));
     return RestoredRows{.begun_anew = true};
   }
-  TROUPE_ASSIGN(const RowsElsewhere rows, decode_rows_elsewhere(chunks.front()));
+  TROUPE_ASSIGN(const RowsElsewhere rows, decode_rows_elsewhere(chunks.front(), run_directory_));
   if (journal_) {
     TROUPE_ASSIGN(const RestoredRows restored, journal_->resume(*table_, chunks.subspan(1), rows));
     if (!restored.begun_anew) journal_->keep(rows);  // it may be gone on from once more

@@ -51,7 +51,8 @@ class ReplayIntake {
   }
 
  private:
-  ReplayIntake(std::string name, std::unique_ptr<replay::Table> table, std::unique_ptr<ReplayJournal> journal);
+  ReplayIntake(const RoleIdentity& identity, std::unique_ptr<replay::Table> table,
+               std::unique_ptr<ReplayJournal> journal);
 
   /// The next trajectory to insert becomes current_. False when there is none.
   Result<bool> take_trajectory(RoleContext& context);
@@ -62,6 +63,7 @@ class ReplayIntake {
   std::int64_t journaled_rows() const;
 
   const std::string name_;
+  const std::filesystem::path run_directory_;
   std::unique_ptr<replay::Table> table_;
   std::unique_ptr<ReplayJournal> journal_;  ///< null: none is kept
   std::shared_ptr<const Signature> signature_;

@@ -18,6 +18,8 @@ using replay::Durability;
 using replay::Journal;
 using replay::Key;
 
+/// Of a run's directory, the folder with one for each node (run/node.hpp).
+constexpr const char* kNodes = "nodes";
 /// A table is copied into a new journal in pieces of about so many bytes, each of which gets this long on the disk.
 constexpr std::size_t kCopyBytes = std::size_t{1} << 20;
 constexpr Duration kCopyPatience = std::chrono::seconds(60);
@@ -52,7 +54,8 @@ std::vector<std::byte> encode(const RowsElsewhere& rows) {
   return out.take();
 }
 
-Result<RowsElsewhere> decode_rows_elsewhere(std::span<const std::byte> bytes) {
+Result<RowsElsewhere> decode_rows_elsewhere(std::span<const std::byte> bytes,
+                                            const std::filesystem::path& run_directory) {
   replay::ByteReader in(bytes);
   RowsElsewhere rows;
   rows.folder = in.get_string();
@@ -60,6 +63,11 @@ Result<RowsElsewhere> decode_rows_elsewhere(std::span<const std::byte> bytes) {
   rows.position.row = in.get<std::uint64_t>();
   if (!in.finished()) rows.rows = in.get<std::uint64_t>();
   if (!in.finished()) return Error{Code::kCorrupt, "the place of the table's rows has another length than its fields"};
+  const std::filesystem::path written = rows.folder;
+  const std::filesystem::path node = written.parent_path().parent_path(), nodes = node.parent_path();
+  if (!run_directory.empty() && nodes.filename() == kNodes) {
+    rows.folder = (run_directory / written.lexically_relative(nodes.parent_path())).string();
+  }
   return rows;
 }
 
@@ -110,6 +118,13 @@ Result<std::unique_ptr<ReplayJournal>> ReplayJournal::make(const ReplayJournalOp
       new ReplayJournal(identity.name(), identity.directory / "journal", std::move(journal)));
 }
 
+/// Nobody but the user can say that what is left of it is enough.
+Error ReplayJournal::refused(const Error& error) const {
+  if (error.code != Code::kCorrupt) return error;
+  return {Code::kCorrupt,
+          fmt::format("{}; refused: to go on without its rows, remove {}", error.message, folder_.string())};
+}
+
 Status ReplayJournal::recover(replay::Table& table) {
   const SteadyClock clock;
   const Duration start = clock.now();
@@ -118,12 +133,8 @@ Status ReplayJournal::recover(replay::Table& table) {
     return table.recover(first, record.rows, record.priorities, record.samples);
   };
   auto recovered = Journal::recover(std::move(folder), options_, now_, sink);
-  if (!recovered.ok() && recovered.error().code == Code::kCorrupt) {
-    // Nobody but the user can say that what is left of it is enough.
-    return Error{Code::kCorrupt, fmt::format("{}; refused: to go on without its rows, remove {}",
-                                             recovered.error().message, folder_.string())};
-  }
-  TROUPE_ASSIGN(auto opened, std::move(recovered));
+  if (!recovered.ok()) return refused(recovered.error());
+  Journal::Opened opened = std::move(recovered).value();
   journal_ = std::move(opened.journal);
   recovery_s_ = seconds(clock.now() - start);
   if (opened.recovery.rows > 0) {
@@ -135,19 +146,21 @@ Status ReplayJournal::recover(replay::Table& table) {
 
 Result<RestoredRows> ReplayJournal::resume(replay::Table& table, std::span<const std::vector<std::byte>> items,
                                            const RowsElsewhere& rows) {
-  // A run directory that was moved takes its journals along.
+  // In another placement its node was called otherwise.
   if (rows.folder != folder_.string() && is_directory(rows.folder)) {
     TROUPE_ASSIGN(const RestoredRows restored, restore_elsewhere(table, items, rows, name_));
     TROUPE_TRY(adopt(table));
     return restored;
   }
-  TROUPE_ASSIGN(std::shared_ptr<replay::JournalFolder> folder, replay::open_journal_folder(folder_.string()));
   replay::Recovery recovery;
   TROUPE_TRY(restore(table, items, name_, [&](const replay::RowTaker& take) -> Status {
+    if (!is_directory(folder_.string())) return {};  // on another host, or somebody wants to go on without the rows
+    TROUPE_ASSIGN(std::shared_ptr<replay::JournalFolder> folder, replay::open_journal_folder(folder_.string()));
     auto sink = [&](Key first, const replay::JournalRecord& record) { return take(first, record.rows); };
-    TROUPE_ASSIGN(auto opened, Journal::recover(folder, options_, now_, sink, rows.position));
-    journal_ = std::move(opened.journal);
-    recovery = opened.recovery;
+    auto recovered = Journal::recover(std::move(folder), options_, now_, sink, rows.position);
+    if (!recovered.ok()) return refused(recovered.error());
+    journal_ = std::move(recovered->journal);
+    recovery = recovered->recovery;
     return {};
   }));
   // With none of its rows, the journal has lost count of the keys, too.

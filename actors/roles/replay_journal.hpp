@@ -36,8 +36,10 @@ struct RowsElsewhere {
   std::uint64_t rows = 0;            ///< how many; 0: an older checkpoint does not say
 };
 std::vector<std::byte> encode(const RowsElsewhere& rows);
-/// Errors: kCorrupt.
-Result<RowsElsewhere> decode_rows_elsewhere(std::span<const std::byte> bytes);
+/// The folder as it is now: a run's directory, unless it is empty, may have been moved or copied, and takes its
+/// journals (nodes/NODE/INSTANCE/journal) along. What is at the old place may be another run's. Errors: kCorrupt.
+Result<RowsElsewhere> decode_rows_elsewhere(std::span<const std::byte> bytes,
+                                            const std::filesystem::path& run_directory);
 
 /// What has come back of it.
 struct RestoredRows {
@@ -87,6 +89,8 @@ class ReplayJournal {
  private:
   ReplayJournal(std::string name, std::filesystem::path folder, replay::JournalOptions options)
       : name_(std::move(name)), folder_(std::move(folder)), options_(std::move(options)) {}
+
+  Error refused(const Error& error) const;
 
   const std::string name_;
   const std::filesystem::path folder_;

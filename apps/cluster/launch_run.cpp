@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -74,6 +75,24 @@ class ChiefPlace {
   bool announces() const { return announces_; }
   const std::string& announced_at() const { return announced_at_; }  ///< Empty: it has not yet.
   Status note_planned() const { return announces_ ? Status() : note(planned_); }
+  /// Where it listened in an earlier start of the run, if that is known and nobody has planned it. Its file goes: nodes
+  /// wait for the new one.
+  std::string forget_earlier() const {
+    if (!is_here_ || planned_.port != 0) return "";
+    std::string text;
+    std::ifstream stream(file_);
+    std::getline(stream, text);
+    std::error_code ignored;
+    std::filesystem::remove(file_, ignored);
+    return text;
+  }
+
+  /// That again, where no chief has come to write its own: it says what to ask, and in vain, for `status` and `stop`.
+  void remember(const std::string& earlier) const {
+    std::error_code ignored;
+    if (earlier.empty() || std::filesystem::exists(file_, ignored)) return;
+    if (const Status kept = write_file_atomic(file_, earlier + "\n"); !kept.ok()) log::warn("{}", kept.error().message);
+  }
 
   ChiefLine hear(std::string_view line) {
     const std::optional<transport::Address> address = announced(line);
@@ -113,14 +132,10 @@ bool goes_on_without(const std::vector<std::string>& down, const ClusterSpec& cl
 Result<int> launch_run(const LaunchRun& run, const Config& config, const actors::TrainOptions& options,
                        const HostsFile& hosts) {
   const RunDirectory& directory = run.directory;
-  if (hosts.hosts.front().ssh.empty()) {
-    // The chief takes it for good. Before anything is written here: another run may be at work, or asleep.
-    TROUPE_ASSIGN(const RunLock probe, RunLock::take(directory));
-    if (run.resume) TROUPE_TRY(check_resumable(directory, true));
-  }
+  if (hosts.hosts.front().ssh.empty() && run.resume) TROUPE_TRY(check_resumable(directory, true));
   const std::string security = (directory.path / "security").string();
   // First of all: with it the directory is one of a run, whatever happens next.
-  if (!run.resume) TROUPE_TRY(write_file_atomic(directory.config().string(), config.to_toml()));
+  if (!run.resume) TROUPE_TRY(write_config(directory, config));
   TROUPE_ASSIGN(const transport::Authority authority, open_authority(security, directory.id()));
   TROUPE_ASSIGN(const HostedCluster hosted, place_on_hosts(options, authority.run(), hosts));
   const ClusterSpec& cluster = hosted.cluster;
@@ -129,6 +144,7 @@ Result<int> launch_run(const LaunchRun& run, const Config& config, const actors:
   TROUPE_TRY(write_file_atomic((directory.path / "cluster.toml").string(), cluster_text));
   ChiefPlace chief(directory, hosts, cluster.nodes.front().address);
   TROUPE_TRY(chief.note_planned());
+  const std::string before = chief.forget_earlier();
 
   std::vector<NodeCommand> commands;
   for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
@@ -151,7 +167,9 @@ Result<int> launch_run(const LaunchRun& run, const Config& config, const actors:
                       .resume = run.resume && start_number == 0,
                       .chief = i == 0 ? "" : chief.announced_at(),
                       .announces = i == 0 && chief.announces(),
-                      .begun = i == 0 && !chief.announced_at().empty()};
+                      .begun = i == 0 && !chief.announced_at().empty(),
+                      .locked = i == 0 && chief.is_here(),
+                      .before = i == 0 && start_number == 0 ? before : ""};
       TROUPE_ASSIGN(start.credentials,
                     authority.issue(identity_of(cluster, self_node), std::chrono::system_clock::now()));
       if (i == 0 && !chief.is_here()) {
@@ -169,7 +187,9 @@ Result<int> launch_run(const LaunchRun& run, const Config& config, const actors:
   TROUPE_ASSIGN(const actors::Topology topology, actors::node_topology(options, {unused}, 0));
   how.goes_on_without = [&](const std::vector<std::string>& down) { return goes_on_without(down, cluster, topology); };
   if (options.deterministic) how.restarts_max = 0;  // what a second process did could not be repeated
-  return launch(std::move(commands), std::move(how));
+  auto ended = launch(std::move(commands), std::move(how));
+  chief.remember(before);
+  return ended;
 }
 
 }  // namespace troupe::apps

@@ -11,7 +11,7 @@
 namespace troupe::apps {
 
 struct LaunchRun {
-  RunDirectory directory;  ///< here; made by the caller
+  RunDirectory directory;  ///< here; the caller has claimed it, where the chief is to be here for as long as it runs
   /// Where the run is recorded on the nodes' hosts; relative to the home folder on those that ssh reaches.
   std::string remote_directory;
   bool resume = false;

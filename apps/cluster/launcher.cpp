@@ -3,7 +3,6 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <deque>
@@ -200,10 +199,9 @@ class Launcher {
 
   void read_output(Node& node) {
     if (!node.output.open()) return;
-    std::array<char, 65536> bytes;
-    const ssize_t got = read(node.output.get(), bytes.data(), bytes.size());
+    const ssize_t got = read(node.output.get(), bytes_.data(), bytes_.size());
     if (got > 0) {
-      node.lines.append({bytes.data(), static_cast<std::size_t>(got)}, emit(node));
+      node.lines.append({bytes_.data(), static_cast<std::size_t>(got)}, emit(node));
       if (&node == chief_ && stopping_ && !result_ && kill_at_) {
         kill_at_ = std::min(now() + options_.stop_grace, stopped_at_ + options_.stop_most);
       }
@@ -378,6 +376,7 @@ class Launcher {
   const SteadyClock clock_;
   detail::SignalFd signals_;
   detail::PrefixedOutput output_;
+  std::vector<char> bytes_ = std::vector<char>(65536);  ///< what is read at once; a stack may be smaller (ulimit -s)
   std::vector<std::unique_ptr<Node>> nodes_;
   Node* chief_ = nullptr;
   std::vector<std::string> down_;  ///< names of the nodes that stay down

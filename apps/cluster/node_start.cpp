@@ -42,7 +42,9 @@ std::string to_text(const NodeStart& start) {
                      {"resume", start.resume},
                      {"chief", start.chief},
                      {"announces", start.announces},
-                     {"begun", start.begun}};
+                     {"begun", start.begun},
+                     {"locked", start.locked},
+                     {"before", start.before}};
   return json.dump();
 }
 
@@ -67,6 +69,8 @@ Result<NodeStart> parse_node_start(std::string_view text, std::string_view progr
     json.at("chief").get_to(start.chief);
     json.at("announces").get_to(start.announces);
     json.at("begun").get_to(start.begun);
+    json.at("locked").get_to(start.locked);
+    json.at("before").get_to(start.before);
     return start;
   } catch (const Json::exception&) {  // its text could quote a key
     return Error{

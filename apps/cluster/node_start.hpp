@@ -23,6 +23,8 @@ struct NodeStart {
   std::string chief;          ///< where it listens, if the cluster does not say it; empty: it does
   bool announces = false;     ///< of a chief: it says where it listens, for those who cannot know
   bool begun = false;         ///< of a chief: it has led this run before, so the run directory must have its journal
+  bool locked = false;        ///< of a chief: the launcher keeps others out of the run directory (RunLock)
+  std::string before;         ///< of a chief: where it listened in an earlier start of the run; empty: not known
 };
 
 std::string to_text(const NodeStart& start);

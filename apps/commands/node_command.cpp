@@ -4,7 +4,6 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -69,13 +68,14 @@ struct Node {
   actors::NodePlace place;
   std::string cluster;  ///< text of the cluster file; empty when it is not known
   bool resume = false;
+  bool locked = false;           ///< NodeStart::locked
   bool waits_for_chief = false;  ///< see kAfterYou
 };
 
 /// All of the standard input, which the launcher has filled and ended.
 Result<std::string> read_input() {
   std::string text;
-  std::array<char, 65536> bytes;
+  std::vector<char> bytes(65536);
   for (ssize_t got; (got = read(STDIN_FILENO, bytes.data(), bytes.size())) != 0;) {
     if (got < 0) return Error{Code::kIo, "node: the standard input cannot be read"};
     text.append(bytes.data(), static_cast<std::size_t>(got));
@@ -136,6 +136,8 @@ Result<Node> from_launcher(const NodeArguments& arguments, const Registry& regis
   node.place.network.credentials = std::move(start.credentials);
   node.cluster = std::move(start.cluster);
   node.resume = start.resume;
+  node.locked = start.locked;
+  if (const auto before = transport::parse_address(start.before); before.ok()) node.place.earlier = *before;
   if (!start.authority_key.empty()) {
     TROUPE_TRY(keep_authority((node.directory.path / "security").string(), start.authority_key));
   }
@@ -240,6 +242,11 @@ Status run_here(Node& node, const std::string& listen, bool& over) {
   node.place.runtime.node.config_hash = std::strtoull(node.config.hash().c_str(), nullptr, 16);
   node.place.resume = node.resume;
   if (chief) {
+    std::optional<RunLock> lock;
+    if (!node.locked) {
+      TROUPE_ASSIGN(RunLock taken, RunLock::take(node.directory));
+      lock.emplace(std::move(taken));
+    }
     // Before anything is written there. Not kNotFound: whoever looks after this process would start it again.
     const Status can = node.resume ? check_resumable(node.directory, true) : Status();
     if (!can.ok()) return Error{Code::kCorrupt, can.error().message};

@@ -77,9 +77,8 @@ class StatusFile {
 Status record_run(const RunDirectory& run, const Config& config, const actors::TrainOptions& options,
                   const RecordOptions& how) {
   const StopRequest stop;  // before anything is said: nobody may be there to read it
-  TROUPE_ASSIGN(const RunLock lock, RunLock::take(run));
   // A run that is resumed keeps the configuration that its checkpoints were made with until new ones are there.
-  if (!how.resume) TROUPE_TRY(write_file_atomic(run.config().string(), config.to_toml()));
+  if (!how.resume) TROUPE_TRY(write_config(run, config));
   log::also_to_file(run.log().string());
 
   TROUPE_ASSIGN(CsvSink csv, CsvSink::open({run.metrics(), run.channels(), run.evaluations()}));
@@ -129,7 +128,7 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
   }
   take_final_evaluations(*trained, curve.evaluations());
   TROUPE_TRY(animate_samples(run.samples()));
-  if (how.resume) TROUPE_TRY(write_file_atomic(run.config().string(), config.to_toml()));
+  if (how.resume) TROUPE_TRY(write_config(run, config));
   const RunSummary summary = {.seed = options.seed,
                               .version = std::string(version()),
                               .machine = machine(),

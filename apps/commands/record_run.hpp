@@ -16,7 +16,8 @@ struct RecordOptions {
 };
 
 /// Trains until a limit is met or somebody asks for the end (SIGINT, SIGTERM, SIGHUP), and leaves the files that
-/// run_directory.hpp lists. Errors: those of train(); kUnavailable when another process trains in the directory; kIo.
+/// run_directory.hpp lists. The caller sees to it that nobody else trains there (RunLock). Errors: those of train();
+/// kIo.
 Status record_run(const RunDirectory& run, const Config& config, const actors::TrainOptions& options,
                   const RecordOptions& how);
 

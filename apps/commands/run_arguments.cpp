@@ -89,9 +89,12 @@ Result<LoadedRun> load_to_begin(const RunArguments& arguments, const Registry& r
 Result<ClaimedRun> claim_directory(const RunArguments& arguments, const actors::TrainOptions& options) {
   if (!arguments.resume.empty()) {
     TROUPE_ASSIGN(RunDirectory old, open_run_directory(arguments.resume));
-    return ClaimedRun(std::move(old));
+    return ClaimedRun::reopen(std::move(old));
   }
-  return make_run_directory(arguments.run_dir, options.name, static_cast<long long>(unix_s()));
+  return make_run_directory({.requested = arguments.run_dir,
+                             .name = options.name,
+                             .unix_s = static_cast<long long>(unix_s()),
+                             .config = arguments.config});
 }
 
 std::string check_seed(const std::string& text) {

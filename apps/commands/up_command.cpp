@@ -38,6 +38,7 @@ int run(const UpArguments& arguments, const Registry& registry) {
   if (!claimed.ok()) return fail(claimed.error());
   const RunDirectory& directory = claimed->run();
   const bool resume = !arguments.run.resume.empty();
+  if (!hosts->hosts.front().ssh.empty()) claimed->unlock();  // the chief may see the same directory
   auto command = registry.command();
   if (!command.ok()) return fail(command.error());
   const Result<int> ended = launch_run(

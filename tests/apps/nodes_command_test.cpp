@@ -5,6 +5,11 @@
 
 #include <fmt/core.h>
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <string>
 
 #include <troupe/tests/apps/program.hpp>
@@ -115,6 +120,19 @@ TEST_F(NodesCommand, GoesOnWithWhatIsLeftOfARun) {
   EXPECT_FALSE(std::filesystem::exists(path() / "a/chief.json"));
   std::filesystem::rename(path() / "chief.json", path() / "a/chief.json");
 
+  {
+    // Somebody else has the chief's port by now.
+    const std::string address = text_of(path() / "a/chief.address");
+    const int port = std::stoi(address.substr(address.find(':') + 1)), other = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in where{.sin_family = AF_INET, .sin_port = htons(static_cast<std::uint16_t>(port))};
+    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(bind(other, reinterpret_cast<const sockaddr*>(&where), sizeof(where)), 0);
+    ASSERT_EQ(listen(other, 1), 0);
+    EXPECT_THAT(resume(5500),
+                testing::AllOf(testing::StartsWith("0: "), HasSubstr("Address already in use; another port will do")));
+    close(other);
+  }
+
   // A node that cannot begin, without which nothing is learnt.
   std::filesystem::remove_all(path() / "a/nodes/learner");
   std::ofstream(path() / "a/nodes/learner") << "no folder";
@@ -122,6 +140,31 @@ TEST_F(NodesCommand, GoesOnWithWhatIsLeftOfARun) {
                                         HasSubstr("after 5 restarts in 60 s; it stays down and the run ends with it")));
   std::filesystem::remove(path() / "a/nodes/learner");
   EXPECT_THAT(resume(6000), testing::StartsWith("0: "));
+}
+
+TEST_F(NodesCommand, ARunDirectoryTakesItsReplayAlong) {
+  const auto train = [&](const std::string& arguments) {
+    const ProgramResult ended = run_program(path(), "train small.toml --processes " + arguments);
+    return fmt::format("{}: {}{}", ended.exit_code, ended.out, ended.err);
+  };
+  ASSERT_THAT(train("--run-dir a"), testing::StartsWith("0: "));
+  std::filesystem::rename(path() / "a", path() / "moved");
+  ASSERT_THAT(train("--run-dir a --seed 2 --set max_env_steps=1000"), testing::StartsWith("0: "));  // another run
+  const auto resumed = train("--resume moved --set max_env_steps=5000");
+  EXPECT_THAT(resumed, testing::AllOf(testing::StartsWith("0: "), testing::Not(HasSubstr("TRP-W302"))));
+
+  const auto journal = path() / "moved/nodes/replay/replay/journal";
+  std::filesystem::remove_all(journal);
+  std::filesystem::create_directory(journal);
+  EXPECT_THAT(
+      train("--resume moved --set max_env_steps=6000"),
+      testing::AllOf(testing::Not(testing::StartsWith("0: ")),
+                     HasSubstr("journal moved/nodes/replay/replay/journal: it is empty, expected the rows "
+                               "before row "),
+                     HasSubstr("refused: to go on without its rows, remove moved/nodes/replay/replay/journal")));
+  std::filesystem::remove_all(journal);
+  EXPECT_THAT(train("--resume moved --set max_env_steps=6000"),
+              testing::AllOf(testing::StartsWith("0: "), HasSubstr("TRP-W302")));
 }
 
 TEST_F(NodesCommand, NodesFindEachOtherByTfConfigAndMakeACheckpointWhenAllAreAskedToEndAtOnce) {

@@ -2,10 +2,10 @@
 
 #include <csignal>
 #include <iterator>
-#include <optional>
 #include <thread>
 #include <vector>
 
+#include <troupe/actors/control/chief_journal.hpp>
 #include <troupe/core/text.hpp>
 #include <troupe/run/stop_request.hpp>
 
@@ -24,8 +24,8 @@ class RunDirectoryTest : public TestDirectory {
 };
 
 TEST_F(RunDirectoryTest, NamesCarryTheTimeAndDoNotCollide) {
-  const Result<ClaimedRun> first = make_run_directory({}, "cartpole", 1'700'000'000);
-  const Result<ClaimedRun> second = make_run_directory({}, "cartpole", 1'700'000'000);
+  const Result<ClaimedRun> first = make_run_directory({.name = "cartpole", .unix_s = 1'700'000'000});
+  const Result<ClaimedRun> second = make_run_directory({.name = "cartpole", .unix_s = 1'700'000'000});
   ASSERT_TRUE(first.ok()) << first.error().message;
   ASSERT_TRUE(second.ok()) << second.error().message;
   const std::string name = first->run().path.string();
@@ -40,13 +40,13 @@ TEST_F(RunDirectoryTest, ANameOfAnyLengthMakesADirectory) {
                                                           "Gr\xC3\xB6\xC3\x9F"
                                                           "e (1)",
                                                           ".hidden", "-"}) {
-    const Result<ClaimedRun> made = make_run_directory({}, name, 1'700'000'000);
+    const Result<ClaimedRun> made = make_run_directory({.name = name, .unix_s = 1'700'000'000});
     ASSERT_TRUE(made.ok()) << made.error().message;
     EXPECT_TRUE(std::filesystem::is_directory(made->run().path)) << made->run().path;
   }
   const std::string long_path = std::string(200, 'a') + "/" + std::string(200, 'b');
-  EXPECT_TRUE(make_run_directory(long_path, "x", 0).ok());
-  const Result<ClaimedRun> too_long = make_run_directory(std::string(3900, '/') + "x", "x", 0);
+  EXPECT_TRUE(make_run_directory({.requested = long_path, .name = "x"}).ok());
+  const Result<ClaimedRun> too_long = make_run_directory({.requested = std::string(3900, '/') + "x", .name = "x"});
   EXPECT_EQ(too_long.error().code, Code::kInvalidArgument);
   EXPECT_NE(too_long.error().message.find("the path has 3901 bytes, expected at most 3776"), std::string::npos)
       << too_long.error().message;
@@ -66,24 +66,24 @@ TEST_F(RunDirectoryTest, TheIdIsTheDirectorysNameMadeSafe) {
 
 TEST_F(RunDirectoryTest, ARequestedDirectoryMustBeEmpty) {
   {
-    Result<ClaimedRun> made = make_run_directory("a/b", "x", 0);
+    Result<ClaimedRun> made = make_run_directory({.requested = "a/b", .name = "x"});
     ASSERT_TRUE(made.ok()) << made.error().message;
     made->keep();
   }
-  EXPECT_TRUE(make_run_directory("a/b", "x", 0).ok());  // there and empty
+  EXPECT_TRUE(make_run_directory({.requested = "a/b", .name = "x"}).ok());  // there and empty
   EXPECT_TRUE(std::filesystem::exists("a/b")) << "it was there before";
   std::ofstream("a/b/file") << "x";
-  const Result<ClaimedRun> taken = make_run_directory("a/b", "x", 0);
+  const Result<ClaimedRun> taken = make_run_directory({.requested = "a/b", .name = "x"});
   ASSERT_FALSE(taken.ok());
   EXPECT_EQ(taken.error().code, Code::kAlreadyExists);
   EXPECT_EQ(taken.error().message, "run directory a/b: is not empty; go on from it with --resume, or name another");
   std::ofstream("file") << "x";
-  EXPECT_EQ(make_run_directory("file/sub", "x", 0).error().code, Code::kIo);
+  EXPECT_EQ(make_run_directory({.requested = "file/sub", .name = "x"}).error().code, Code::kIo);
 }
 
 TEST_F(RunDirectoryTest, OfARunThatNeverBeganNothingIsLeft) {
   {
-    const Result<ClaimedRun> made = make_run_directory("a/b/c", "x", 0);
+    const Result<ClaimedRun> made = make_run_directory({.requested = "a/b/c", .name = "x"});
     ASSERT_TRUE(made.ok());
     for (const char* name : {"config.toml", "log.txt", "metrics.csv", "evaluations.csv", "events.out.tfevents.1.host",
                              "config.toml.tmp-7"}) {
@@ -92,57 +92,93 @@ TEST_F(RunDirectoryTest, OfARunThatNeverBeganNothingIsLeft) {
     std::filesystem::create_directories(made->run().path / "nodes/chief");
   }
   EXPECT_FALSE(std::filesystem::exists("a"));
-  { const Result<ClaimedRun> made = make_run_directory({}, "x", 0); }
+  { const Result<ClaimedRun> made = make_run_directory({.name = "x"}); }
   EXPECT_FALSE(std::filesystem::exists("runs"));
   std::filesystem::create_directories("runs/other");
-  { const Result<ClaimedRun> made = make_run_directory({}, "x", 0); }
+  { const Result<ClaimedRun> made = make_run_directory({.name = "x"}); }
   EXPECT_TRUE(std::filesystem::exists("runs/other"));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator("runs"), {}), 1);
   {
-    const Result<ClaimedRun> made = make_run_directory("d", "x", 0);
+    const Result<ClaimedRun> made = make_run_directory({.requested = "d", .name = "x"});
     std::ofstream("d/notes.txt") << "somebody's";
   }
   EXPECT_TRUE(std::filesystem::exists("d/notes.txt"));
 }
 
-TEST_F(RunDirectoryTest, WhoeverTrainsInItLosesNothing) {
-  std::optional<RunLock> lock;
+TEST_F(RunDirectoryTest, WhoeverHasClaimedItHasItAlone) {
   {
-    const Result<ClaimedRun> made = make_run_directory("a", "x", 0);
+    Result<ClaimedRun> made = make_run_directory({.requested = "a", .name = "x"});
+    ASSERT_TRUE(made.ok());
+    EXPECT_EQ(RunLock::take({"a"}).error().code, Code::kUnavailable);
+    EXPECT_EQ(make_run_directory({.requested = "a", .name = "x"}).error().code, Code::kUnavailable);
+    EXPECT_EQ(ClaimedRun::reopen({"a"}).error().code, Code::kUnavailable);
+    made->unlock();
     std::ofstream("a/config.toml") << "env = 'a'";
-    lock.emplace(RunLock::take({"a"}).value());
   }
-  EXPECT_TRUE(std::filesystem::exists("a/config.toml"));
-  EXPECT_EQ(make_run_directory("a", "x", 0).error().code, Code::kUnavailable);
+  EXPECT_TRUE(std::filesystem::exists("a/config.toml")) << "somebody else may train there by then";
+  EXPECT_TRUE(ClaimedRun::reopen({"a"}).ok());
 }
 
-TEST_F(RunDirectoryTest, AStartBeforeItsFirstCheckpointMayBeRepeated) {
-  std::filesystem::create_directories("a/checkpoints/chief");
-  std::filesystem::create_directories("a/security");
-  for (const char* name :
-       {"config.toml", "log.txt", "metrics.csv", "channels.csv", "chief.json", "events.out.tfevents.1.host"}) {
-    std::ofstream(std::string("a/") + name) << "x";
+class StartedRun : public RunDirectoryTest {
+ protected:
+  StartedRun() {
+    std::filesystem::create_directories("a/checkpoints/chief");
+    std::filesystem::create_directories("a/checkpoints/.unfinished-step-000000001");
+    std::filesystem::create_directories("a/security");
+    for (const char* name : {"log.txt", "metrics.csv", "channels.csv", "events.out.tfevents.1.host"}) {
+      std::ofstream(std::string("a/") + name) << "x";
+    }
+    EXPECT_TRUE(write_config({"a"}, parse_config("", "", {}, {}).value()).ok());
   }
+  static bool refused(const std::string& config = "") {
+    const auto made = make_run_directory({.requested = "a", .name = "x", .config = config});
+    return !made.ok() && made.error().code == Code::kAlreadyExists;
+  }
+};
+
+TEST_F(StartedRun, BeforeItsFirstCheckpointMayBeRepeated) {
+  actors::ChiefJournal journal{.nodes = {{"chief", 1}, {"learner", 1}}};
+  ASSERT_TRUE(actors::save_journal("a/chief.json", journal).ok());
+  std::filesystem::create_directories("a/checkpoints/learner/step-000000001");  // a cut that no other node has written
   {
-    Result<ClaimedRun> again = make_run_directory("a", "x", 0);
+    Result<ClaimedRun> again = make_run_directory({.requested = "a", .name = "x"});
     ASSERT_TRUE(again.ok()) << again.error().message;
     again->keep();
   }
   EXPECT_TRUE(std::filesystem::exists("a/log.txt")) << "it may say why the first start ended";
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator("a"), {}), 1);
-
-  const auto refused = [] { return make_run_directory("a", "x", 0).error().code == Code::kAlreadyExists; };
   EXPECT_TRUE(refused()) << "a log alone is no start of a run";
-  std::ofstream("a/config.toml") << "x";
-  std::filesystem::create_directories("a/checkpoints/step-000000001");
-  EXPECT_TRUE(refused()) << "there is a checkpoint";
-  std::filesystem::remove("a/checkpoints/step-000000001");
-  std::ofstream("a/checkpoints/cut.json") << "{}";
-  EXPECT_TRUE(refused()) << "there is a cut";
-  std::filesystem::remove("a/checkpoints/cut.json");
-  std::ofstream("a/thesis.tex") << "x";
-  EXPECT_TRUE(refused()) << "there is something else";
-  EXPECT_EQ(text_of("a/thesis.tex"), "x");
+}
+
+TEST_F(StartedRun, KeepsEveryCheckpointAndWhatIsNotItsOwn) {
+  const auto refused_with = [&](const char* folder) {
+    std::filesystem::create_directories(folder);
+    std::ofstream(std::string(folder) + "/x") << "x";
+    const bool is = refused();
+    std::filesystem::remove_all(folder);
+    return is;
+  };
+  EXPECT_TRUE(refused_with("a/checkpoints/step-000000001"));
+  EXPECT_TRUE(refused_with("a/checkpoints/.replaced-step-000000001"));
+  EXPECT_TRUE(refused_with("a/checkpoints/backup")) << "of somebody who has renamed it";
+  EXPECT_TRUE(refused_with("a/checkpoints/learner")) << "a part of a cut, for all that is known";
+  EXPECT_TRUE(refused_with("a/thesis"));
+  ASSERT_TRUE(actors::save_journal("a/chief.json", {.last_cut = 1, .nodes = {{"learner", 1}}}).ok());
+  EXPECT_TRUE(refused_with("a/checkpoints/learner")) << "of a cut whose cut.json is gone";
+  std::filesystem::remove("a/chief.json");
+  std::ofstream("a/summary.json") << "{}";
+  EXPECT_TRUE(refused()) << "it has ended";
+  std::filesystem::remove("a/summary.json");
+  std::filesystem::rename("a/checkpoints", "elsewhere");
+  std::filesystem::create_directory_symlink("nowhere", "a/checkpoints");
+  EXPECT_TRUE(refused()) << "another disk's";
+  std::filesystem::remove("a/checkpoints");
+  std::filesystem::create_directory("other");
+  EXPECT_TRUE(refused("other/../a/config.toml")) << "the configuration that is to be trained";
+  std::ofstream("a/config.toml") << "# mine\nenv = 'a'\n";
+  EXPECT_TRUE(refused()) << "no run has written it";
+  ASSERT_TRUE(write_config({"a"}, parse_config("", "", {}, {}).value()).ok());
+  EXPECT_FALSE(refused()) << "nothing of that is left";
 }
 
 TEST_F(RunDirectoryTest, ItsRecordsAreKnown) {
