@@ -149,7 +149,8 @@ class Launcher {
         sooner(next_beat_);
       }
       if (node->start_at) sooner(*node->start_at);
-      if (node->pid < 0) continue;
+      // One that is to end has the time that stop() gives it.
+      if (node->pid < 0 || (node.get() == chief_ && stopping_)) continue;
       if (const auto look_again = node->stopped.watch(node->pid, time)) sooner(*look_again);
     }
     int timeout_ms = -1;

@@ -30,8 +30,10 @@ Result<messages::Control> ask(const RunDirectory& run, const messages::Control& 
   TROUPE_ASSIGN(const auto credentials, authority.issue(self, now, kCertificateLifetime));
   auto answer = actors::ask_chief(chief, self, credentials, question, timeout);
   if (answer.ok()) return answer;
+  const auto progress = progress_of(run);
   return Error{answer.error().code,
-               fmt::format("the chief at {} does not answer: {}", transport::to_string(chief), answer.error().message)};
+               fmt::format("the chief at {} does not answer{}: {}", transport::to_string(chief),
+                           progress.ok() && progress->ended ? ", as the run has ended" : "", answer.error().message)};
 }
 
 }  // namespace troupe::apps

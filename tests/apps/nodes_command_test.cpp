@@ -5,11 +5,6 @@
 
 #include <fmt/core.h>
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <string>
 
 #include <troupe/tests/apps/program.hpp>
@@ -120,18 +115,20 @@ TEST_F(NodesCommand, GoesOnWithWhatIsLeftOfARun) {
   EXPECT_FALSE(std::filesystem::exists(path() / "a/chief.json"));
   std::filesystem::rename(path() / "chief.json", path() / "a/chief.json");
 
-  {
-    // Somebody else has the chief's port by now.
-    const std::string address = text_of(path() / "a/chief.address");
-    const int port = std::stoi(address.substr(address.find(':') + 1)), other = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in where{.sin_family = AF_INET, .sin_port = htons(static_cast<std::uint16_t>(port))};
-    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    ASSERT_EQ(bind(other, reinterpret_cast<const sockaddr*>(&where), sizeof(where)), 0);
-    ASSERT_EQ(listen(other, 1), 0);
-    EXPECT_THAT(resume(5500),
-                testing::AllOf(testing::StartsWith("0: "), HasSubstr("Address already in use; another port will do")));
-    close(other);
-  }
+  // Somebody else has the chief's port by now.
+  std::ofstream(path() / "other.py") << R"---(import pathlib, socket, time
+with socket.create_server(("127.0.0.1", int(pathlib.Path("a/chief.address").read_text().split(":")[1]))):
+    print("up", flush=True)
+    time.sleep(60)
+)---";
+  const ProgramResult elsewhere = run_script(R"---(python3 other.py >other & other=$!
+until grep -q up other; do sleep 0.05; done
+(troupe train small.toml --processes --resume a --set max_env_steps=5500); code=$?
+kill $other
+exit $code
+)---");
+  EXPECT_EQ(elsewhere.exit_code, 0) << elsewhere.out << elsewhere.err;
+  EXPECT_THAT(elsewhere.out, HasSubstr("Address already in use; another port will do"));
 
   // A node that cannot begin, without which nothing is learnt.
   std::filesystem::remove_all(path() / "a/nodes/learner");

@@ -182,6 +182,19 @@ TEST_F(Launcher, ReplacesANodeThatStaysStopped) {
   EXPECT_TRUE(nothing_left());
 }
 
+TEST_F(Launcher, AChiefThatIsStoppedForAWhileMakesItsCheckpointAllTheSame) {
+  start({"chief=trap 'sleep 0.2; echo saved; exit 0' TERM; echo runs $$; while :; do sleep 0.05; done; : @@"});
+  ASSERT_TRUE(says("chief | runs "));
+  const std::string text = out();
+  const pid_t chief = std::stoi(text.substr(text.find("runs ") + 5));
+  kill(chief, SIGSTOP);
+  kill(pid_, SIGINT);
+  std::this_thread::sleep_for(3s);
+  kill(chief, SIGCONT);
+  EXPECT_EQ(wait_for_end(), 0);
+  EXPECT_THAT(out(), HasSubstr("chief | saved\n"));
+}
+
 TEST_F(Launcher, LeavesANodeDownThatKeepsDyingAndGoesOn) {
   start({"--first-backoff", "0.001", runs("chief"), "actors=exit 3", "replay=exit 0"});
   ASSERT_TRUE(says("died: exit code 3, after 5 restarts in 60 s; it stays down and the run goes on without it\n"));
