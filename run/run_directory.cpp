@@ -160,7 +160,12 @@ ClaimedRun::ClaimedRun(ClaimedRun&& other) noexcept
       kept_(std::exchange(other.kept_, true)) {}
 
 ClaimedRun::~ClaimedRun() {
-  if (kept_ || !lock_) return;
+  if (kept_) return;
+  if (!lock_) {
+    auto again = RunLock::take(run_);
+    if (!again.ok()) return;
+    lock_.emplace(std::move(again).value());
+  }
   std::error_code ignored;
   clear_start(run_.path);
   fs::remove(run_.log(), ignored);

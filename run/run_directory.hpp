@@ -73,7 +73,7 @@ class ClaimedRun {
 
   const RunDirectory& run() const { return run_; }
   void keep() { kept_ = true; }
-  /// Leaves it to another process to keep others out.
+  /// Leaves it to another process to keep others out, which loses nothing when this object goes.
   void unlock() { lock_.reset(); }
 
  private:

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -64,7 +63,8 @@ Status allow_descriptors(std::size_t nodes) {
 class ChiefPlace {
  public:
   ChiefPlace(const RunDirectory& directory, const HostsFile& hosts, transport::Address planned)
-      : file_((directory.path / "chief.address").string()),
+      : folder_(directory.path),
+        file_((directory.path / "chief.address").string()),
         planned_(std::move(planned)),
         is_here_(hosts.hosts.front().ssh.empty()),
         // Where all nodes see the chief's run directory they read there which port it has found.
@@ -79,12 +79,10 @@ class ChiefPlace {
   /// wait for the new one.
   std::string forget_earlier() const {
     if (!is_here_ || planned_.port != 0) return "";
-    std::string text;
-    std::ifstream stream(file_);
-    std::getline(stream, text);
+    const auto before = actors::wait_for_chief(folder_, Duration(0));
     std::error_code ignored;
     std::filesystem::remove(file_, ignored);
-    return text;
+    return before.ok() ? transport::to_string(*before) : "";
   }
 
   /// That again, where no chief has come to write its own: it says what to ask, and in vain, for `status` and `stop`.
@@ -108,6 +106,7 @@ class ChiefPlace {
     return is_here_ ? Status() : write_file_atomic(file_, transport::to_string(address) + "\n");
   }
 
+  const std::filesystem::path folder_;
   const std::string file_;
   const transport::Address planned_;
   const bool is_here_, announces_;

@@ -64,6 +64,10 @@ Result<MadeToken> make_token(const TokenArguments& arguments, const Registry& re
                                               "is recorded",
                                               RunDirectory{run}.shown(), chief.host)};
   }
+  if (const auto progress = progress_of({run}); progress.ok() && progress->ended) {
+    return Error{Code::kUnavailable,
+                 fmt::format("{}: the run has ended, and no node can join it", RunDirectory{run}.shown())};
+  }
   TROUPE_ASSIGN(const std::string role, role_of(arguments, registry));
   if (!arguments.name.empty()) TROUPE_TRY(check_joining_name(run, arguments.name));
   if (!arguments.output.empty()) TROUPE_TRY(token_file(arguments, ""));  // before there is a token to lose

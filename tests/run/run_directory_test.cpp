@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <iterator>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -112,11 +113,17 @@ TEST_F(RunDirectoryTest, WhoeverHasClaimedItHasItAlone) {
     EXPECT_EQ(RunLock::take({"a"}).error().code, Code::kUnavailable);
     EXPECT_EQ(make_run_directory({.requested = "a", .name = "x"}).error().code, Code::kUnavailable);
     EXPECT_EQ(ClaimedRun::reopen({"a"}).error().code, Code::kUnavailable);
-    made->unlock();
-    std::ofstream("a/config.toml") << "env = 'a'";
   }
-  EXPECT_TRUE(std::filesystem::exists("a/config.toml")) << "somebody else may train there by then";
-  EXPECT_TRUE(ClaimedRun::reopen({"a"}).ok());
+  EXPECT_FALSE(std::filesystem::exists("a"));
+  std::optional<ClaimedRun> other;
+  {
+    Result<ClaimedRun> made = make_run_directory({.requested = "a", .name = "x"});
+    ASSERT_TRUE(made.ok());
+    std::ofstream("a/config.toml") << "env = 'a'";
+    made->unlock();
+    other.emplace(ClaimedRun::reopen({"a"}).value());
+  }
+  EXPECT_TRUE(std::filesystem::exists("a/config.toml")) << "somebody else trains there by then";
 }
 
 class StartedRun : public RunDirectoryTest {
