@@ -49,10 +49,6 @@ Result<Journal::Opened> Journal::recover(std::shared_ptr<JournalFolder> folder, 
   TROUPE_TRY(check(options));
   TROUPE_ASSIGN(detail::JournalNames names, detail::list_journal(*folder));
   TROUPE_ASSIGN(detail::ReadJournal read, detail::read_journal(*folder, names.segments, options, sink, until));
-  if (until && read.recovery.rows == 0 && read.recovery.missing_rows > 0) {
-    return Error{Code::kCorrupt,
-                 fmt::format("journal {}: it is empty, expected the rows before row {}", folder->path(), until->row)};
-  }
   // They go first, newest first: the next recovery must not find some of them among older rows.
   for (auto name = read.abandoned.rbegin(); name != read.abandoned.rend(); ++name) {
     TROUPE_TRY(folder->remove(*name));

@@ -126,8 +126,7 @@ class Journal {
   /// what came later is forgotten. Every byte that counts is verified first. What a crash left unfinished, behind what
   /// was synced, is dropped with one line; a disk that takes no writes yet is a matter of advance().
   /// Errors: kCorrupt (a segment is damaged or missing, naming file, offset, got and expected: nothing is skipped or
-  /// repaired; nothing at all is there of what was at that point), kInvalidArgument (another owner, an option),
-  /// kShapeMismatch (another signature), kIo, the sink's.
+  /// repaired), kInvalidArgument (another owner, an option), kShapeMismatch (another signature), kIo, the sink's.
   static Result<Opened> recover(std::shared_ptr<JournalFolder> folder, const JournalOptions& options, Duration now,
                                 const RecordSink& sink, std::optional<JournalPosition> until = {});
   /// Hands the rows to `sink` as recover() does, and leaves the folder as it is: for rows that move elsewhere.

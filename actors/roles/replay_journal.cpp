@@ -156,6 +156,11 @@ Result<RestoredRows> ReplayJournal::resume(replay::Table& table, std::span<const
   TROUPE_TRY(restore(table, items, name_, [&](const replay::RowTaker& take) -> Status {
     if (!is_directory(folder_.string())) return {};  // on another host, or somebody wants to go on without the rows
     TROUPE_ASSIGN(std::shared_ptr<replay::JournalFolder> folder, replay::open_journal_folder(folder_.string()));
+    TROUPE_ASSIGN(const std::vector<std::string> names, folder->list());
+    if (names.empty() && rows.rows > 0) {
+      return refused({Code::kCorrupt, fmt::format("{}: journal {}: it is empty, expected the rows before row {}", name_,
+                                                  folder_.string(), rows.position.row)});
+    }
     auto sink = [&](Key first, const replay::JournalRecord& record) { return take(first, record.rows); };
     auto recovered = Journal::recover(std::move(folder), options_, now_, sink, rows.position);
     if (!recovered.ok()) return refused(recovered.error());

@@ -249,7 +249,7 @@ TEST(ConfigErrors, OverridesNameTheOption) {
       {"learner.batchsize=1",
        "--set learner.batchsize=1: unknown key learner.batchsize (did you mean learner.batch_size?)"},
       {"learner=1", "--set learner=1: unknown key learner (did you mean learner.rate?)"},
-      {"seed=", "--set seed=: wrong type: got , expected an integer"},
+      {"seed=", "--set seed=: wrong type: got nothing, expected an integer"},
       {"seed=one", "--set seed=one: wrong type: got one, expected an integer"},
       {"seed=1.5", "--set seed=1.5: wrong type: got a number, expected an integer"},
       {"seed=1 # x", "loaded"},
