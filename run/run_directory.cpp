@@ -93,7 +93,7 @@ bool is_config_of_a_start(const fs::directory_entry& entry, const fs::path& user
 
 /// Whether nothing in it is more than what was being written of a first checkpoint: of one process, or the parts of
 /// nodes whose chief has committed none.
-bool has_no_checkpoint(const RunDirectory& run) {
+bool has_only_begun_checkpoints(const RunDirectory& run) {
   std::error_code error;
   const auto journal = actors::load_journal(run.path / "chief.json");
   for (const auto& entry : fs::directory_iterator(run.checkpoints(), error)) {
@@ -108,7 +108,7 @@ bool has_no_checkpoint(const RunDirectory& run) {
 /// Makes room in a directory that holds something: nothing but an earlier start of a run that had no checkpoint yet.
 Status take_over(const RunDirectory& run, const fs::path& config) {
   std::error_code error;
-  bool known = has_no_checkpoint(run), begun = false;
+  bool known = has_only_begun_checkpoints(run), begun = false;
   for (const auto& entry : fs::directory_iterator(run.path, error)) {
     const std::string name = entry.path().filename().string();
     const bool is_config = is_of(name, kLeftByAStart.front());

@@ -182,9 +182,11 @@ Result<int> launch_run(const LaunchRun& run, const Config& config, const actors:
   LaunchOptions how;
   if (!run.relay.empty()) how.ssh = run.relay;
   if (chief.announces()) how.chief_line = [&](std::string_view line) { return chief.hear(line); };
-  actors::NoMetrics unused;
-  TROUPE_ASSIGN(const actors::Topology topology, actors::node_topology(options, {unused}, 0));
-  how.goes_on_without = [&](const std::vector<std::string>& down) { return goes_on_without(down, cluster, topology); };
+  how.goes_on_without = [&](const std::vector<std::string>& down) {
+    actors::NoMetrics unused;
+    const auto topology = actors::node_topology(options, {unused}, 0);
+    return topology.ok() && goes_on_without(down, cluster, *topology);
+  };
   if (options.deterministic) how.restarts_max = 0;  // what a second process did could not be repeated
   auto ended = launch(std::move(commands), std::move(how));
   chief.remember(before);
