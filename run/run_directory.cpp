@@ -219,6 +219,12 @@ bool has_checkpoint(const RunDirectory& run) {
 }
 
 Status check_resumable(const RunDirectory& run, bool over_nodes) {
+  for (const fs::path& file : {run.summary(), run.status(), run.learning_curve()}) {
+    std::error_code ignored;
+    if (!fs::exists(file, ignored) || fs::is_regular_file(file, ignored)) continue;
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{}: is no file, and the run writes one there: move it away", printable(file.string()))};
+  }
   if (has_checkpoint_named(run, over_nodes ? kCut : kOfOneProcess)) return {};
   std::string message = "the run has no checkpoint to go on from; start it again with --run-dir " + run.shown();
   if (has_checkpoint_named(run, over_nodes ? kOfOneProcess : kCut)) {
@@ -274,6 +280,11 @@ Result<RunDirectory> open_run_directory(const fs::path& path) {
   std::error_code error;
   if (!fs::is_regular_file(run.config(), error)) {
     return Error{Code::kNotFound, fmt::format("{}: not the directory of a run: it has no config.toml", run.shown())};
+  }
+  if (fs::is_empty(run.config(), error)) {
+    return Error{Code::kCorrupt, fmt::format("{}: its config.toml is empty, expected what the run was begun with: put it "
+                                             "back from a copy, or begin a new run",
+                                             run.shown())};
   }
   return run;
 }

@@ -404,6 +404,8 @@ Runtime::~Runtime() { stop(); }
 
 Duration Runtime::stop() {
   if (!impl_->node) return impl_->clock.now();
+  // What the chief has answered since run() ended: of a short run it is the only answer.
+  if (impl_->status && impl_->options.tell_status) impl_->options.tell_status(*std::exchange(impl_->status, {}));
   // The chief passes it on to all nodes, this one among them.
   impl_->self->send(impl_->leads() ? impl_->chief : impl_->node, stop_atom::value);
   impl_->chief = nullptr;

@@ -81,9 +81,9 @@ Result<RecordedSweep> read_sweep(const SweepDirectory& directory) {
   }
   TROUPE_ASSIGN(const std::vector<std::byte> bytes, read_file(directory.plan().string(), kPlanBytesMax));
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  std::string why = "too many levels";
+  std::string why = text.empty() ? "it is empty" : "too many levels";
   try {
-    if (!json_nests_beyond(text, kPlanLevels)) return from_json(PlanJson::parse(text), directory);
+    if (!text.empty() && !json_nests_beyond(text, kPlanLevels)) return from_json(PlanJson::parse(text), directory);
   } catch (const nlohmann::json::exception& exception) {
     why = printable(exception.what());
   }

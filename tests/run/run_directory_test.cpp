@@ -1,5 +1,7 @@
 #include <troupe/run/run_directory.hpp>
 
+#include <gmock/gmock.h>
+
 #include <csignal>
 #include <iterator>
 #include <optional>
@@ -205,6 +207,21 @@ TEST_F(RunDirectoryTest, OnlyARunCanBeOpened) {
   const Result<RunDirectory> run = open_run_directory(".");
   ASSERT_TRUE(run.ok());
   EXPECT_EQ(run->checkpoints(), "./checkpoints");
+  std::ofstream("config.toml").close();
+  EXPECT_THAT(open_run_directory(".").error().message, testing::HasSubstr(".: its config.toml is empty"));
+}
+
+TEST_F(RunDirectoryTest, WhereItsFilesGoMustBeNoFolders) {
+  std::filesystem::create_directories("a/checkpoints/step-000000000001");
+  ASSERT_TRUE(check_resumable({"a"}, false).ok());
+  for (const char* name : {"a/summary.json", "a/status.json", "a/learning_curve.svg"}) {
+    std::filesystem::create_directory(name);
+    EXPECT_EQ(check_resumable({"a"}, false).error().message,
+              std::string(name) + ": is no file, and the run writes one there: move it away");
+    std::filesystem::remove(name);
+    std::ofstream(name) << "{}";
+    EXPECT_TRUE(check_resumable({"a"}, false).ok()) << name;
+  }
 }
 
 TEST_F(RunDirectoryTest, OneProcessAtATimeTrainsInIt) {

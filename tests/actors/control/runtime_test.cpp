@@ -421,6 +421,19 @@ TEST(Runtime, ACutAfterTheEndNamesWhoHasFailedSince) {
   }
 }
 
+TEST(Runtime, TheOnlyAnswerOfAShortRunIsTold) {
+  std::vector<std::string> told;
+  auto runtime = make(counting(1, 1'000'000, 1, std::make_shared<Collected>()),
+                      {.tell_status = [&told](std::string status) { told.push_back(std::move(status)); },
+                       .status_period = std::chrono::hours(1)});
+  int asked = 0;
+  ASSERT_EQ(runtime->run([&asked] { return ++asked > 1; }).value(), Runtime::Ended::kInterrupted);
+  runtime->wait(std::chrono::seconds(1));
+  runtime.reset();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_THAT(told.front(), HasSubstr("collector"));
+}
+
 TEST(Runtime, ACutAfterTheEndIsWithoutWhoMayBeMissing) {
   auto told = std::make_shared<FailsWhenTold::Told>();
   told->after = std::chrono::milliseconds(300);

@@ -167,6 +167,7 @@ TEST_F(Planning, DamagedPlansAreRefused) {
   EXPECT_EQ(refused(good), "ok");
   EXPECT_THAT(refused(good.substr(0, good.size() / 2)), HasSubstr("not the plan of a sweep"));
   EXPECT_THAT(refused("[]"), HasSubstr("not the plan of a sweep"));
+  EXPECT_THAT(refused(""), HasSubstr("not the plan of a sweep: it is empty"));
   EXPECT_THAT(refused(std::string(100, '[')), HasSubstr("too many levels"));
   std::string other = good;
   other.replace(other.find("\"format\": 1"), 11, "\"format\": 2");
