@@ -5,6 +5,7 @@ machine that the scripts work.
 """
 import json
 import os
+import statistics
 import time
 
 TRIAL = os.environ.get("TROUPE_BENCH_TRIAL") == "1"
@@ -22,14 +23,19 @@ def report(name, value, unit, version):
 
 
 def rate(call, each, wait, calls_between=20):
-    """Units a second of `call`, which handles `each` at once; `wait` returns when all that was begun is done."""
+    """Units a second of `call`, which handles `each` at once, the median of five parts of the row's time; `wait` returns
+    when all that was begun is done."""
     for _ in range(3):
         call()
     wait()
-    calls, start = 0, time.perf_counter()
-    while time.perf_counter() - start < SECONDS:
-        for _ in range(calls_between):
-            call()
-        wait()
-        calls += calls_between
-    return each * calls / (time.perf_counter() - start)
+    rates = []
+    for _ in range(5):
+        calls, start, spent = 0, time.perf_counter(), 0
+        while spent < SECONDS / 5:
+            for _ in range(calls_between):
+                call()
+            wait()
+            calls += calls_between
+            spent = time.perf_counter() - start
+        rates.append(each * calls / spent)
+    return statistics.median(rates)

@@ -2,6 +2,8 @@
 // What the benches share that run with --device: the GPU, rows, rates. bench/gpu_rows.py is the same for the rivals.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -55,19 +57,24 @@ inline double seconds_of_row() {
   return tiny(text != nullptr ? std::atof(text) : 3.0, 0.2);
 }
 
-/// Seconds that one call takes: the mean over seconds_of_row(), after calls that warm up. `call` returns when all is
-/// done.
+/// Seconds that one call takes: the median of the means over five parts of seconds_of_row(), after calls that warm up.
+/// `call` returns when all is done.
 inline double seconds_of(const std::function<void()>& call) {
   using Clock = std::chrono::steady_clock;
   for (int i = 0; i < tiny(3, 2); ++i) call();  // the second one is recorded
-  const auto begin = Clock::now();
-  const std::chrono::duration<double> wanted(seconds_of_row());
-  std::int64_t calls = 0;
-  while (Clock::now() - begin < wanted) {
-    call();
-    ++calls;
+  std::array<double, 5> means;
+  const std::chrono::duration<double> wanted(seconds_of_row() / means.size());
+  for (double& mean : means) {
+    const auto begin = Clock::now();
+    std::int64_t calls = 0;
+    do {
+      call();
+      ++calls;
+    } while (Clock::now() - begin < wanted);
+    mean = std::chrono::duration<double>(Clock::now() - begin).count() / static_cast<double>(calls);
   }
-  return std::chrono::duration<double>(Clock::now() - begin).count() / static_cast<double>(calls);
+  std::ranges::nth_element(means, means.begin() + means.size() / 2);
+  return means[means.size() / 2];
 }
 
 /// A row whose value, and vs_NAME for its limits, `measure` writes into the counters.
