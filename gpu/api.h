@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 // Changes with every change below. The loader refuses another number.
-#define TROUPE_CUDA_ABI 10u
+#define TROUPE_CUDA_ABI 11u
 // The one symbol that the plug-in exports: `const TroupeCudaApi* troupe_cuda_api(void)`.
 #define TROUPE_CUDA_ENTRY "troupe_cuda_api"
 // The same of the plug-in with cuDNN, which is large and opened only for programs that convolve.
@@ -85,7 +85,7 @@ typedef struct {
   int32_t measured;  // the fastest way on this device, whose bits may differ; 0: the library's first
   int32_t tiling;  // not 0: this one of kernels/tiled_product.hpp instead, for tests
 } TroupeCudaProductShape;
-enum { TROUPE_CUDA_TILINGS = 4 };
+enum { TROUPE_CUDA_TILINGS = 5 };
 
 // As ConvShape (learner/engine/cpu/convolution.hpp). Weights of passes 0 and 1 come packed: [out, kernel_h, kernel_w,
 // in] in the images' type, as the kernel "pack_weight" makes them; the gradient of pass 2 is float32 [kernel_h,
@@ -120,6 +120,13 @@ typedef struct {
   float scale[TROUPE_CUDA_MAX_MINIMIZED];  // by which each minimised group's gradient is multiplied: clipping
 } TroupeCudaControl;
 
+// A stretch of a flat buffer, and where the sum of the squares of each of its blocks of TROUPE_CUDA_NORM_BLOCK goes.
+typedef struct {
+  const float* values;
+  int64_t count;
+  double* squares;
+} TroupeCudaSquares;
+
 // What a minimised group contributes to the decision.
 typedef struct {
   const double* squares;        // of each block of TROUPE_CUDA_NORM_BLOCK elements
@@ -149,6 +156,12 @@ typedef struct {
   const TroupeCudaControl* control;
 } TroupeCudaUpdate;
 
+typedef struct {
+  const float* from;
+  float* to;
+  int64_t count;
+} TroupeCudaAssign;
+
 // A variable that LARS scales. Its norms' squares come in blocks, as of sum_squares().
 typedef struct {
   const double* value_squares;
@@ -173,6 +186,8 @@ typedef struct {
 // The items of a replay table, in device memory (replay/gpu_items.hpp). Slots are 0 to *present - 1.
 enum { TROUPE_CUDA_REPLAY_LEVELS = 11, TROUPE_CUDA_REPLAY_COLUMNS = 16 };
 typedef struct {
+  const uint8_t* rows;     // of each slot, `stride` bytes apart: a multiple of 16, as is the address
+  int64_t stride;
   int64_t capacity;        // slots
   int64_t* present;        // how many of them are in use
   double* priorities;      // of each slot
@@ -266,23 +281,25 @@ typedef struct {
   int (*make_product)(const TroupeCudaProductShape* shape, TroupeCudaProduct** product);
   void (*destroy_product)(TroupeCudaProduct* product);
 
-  // squares[b] = sum of the squares of block b of `count` elements.
-  int (*sum_squares)(const float* gradient, int64_t count, double* squares, TroupeCudaStream* stream);
+  // Of several parts that touch nothing in common, at once: so few kernels end a step. The parts lie in host memory.
+  int (*sum_squares)(const TroupeCudaSquares* parts, int32_t count, TroupeCudaStream* stream);
   // Counts the step before in control->taken, unless it was skipped, and fills skip and scale for the present one from
   // up to TROUPE_CUDA_MAX_MINIMIZED groups; `gradients` is host memory. A launch begins with skip 0 and taken -1.
   int (*decide)(const TroupeCudaGradient* gradients, int32_t count, TroupeCudaControl* control,
                 TroupeCudaStream* stream);
   // Unless the step is skipped: *rate = lars_rate() of learner/engine/lars.hpp.
   int (*lars_rate)(const TroupeCudaLars* variable, float* rate, TroupeCudaStream* stream);
-  int (*update)(const TroupeCudaUpdate* update, TroupeCudaStream* stream);
-  // Unless the step is skipped: each column, but one of zeros, is multiplied by what makes it `length` long.
-  int (*keep_length)(const TroupeCudaKept* kept, TroupeCudaStream* stream);
+  // Of several parts, as above. Unless the step is skipped.
+  int (*update)(const TroupeCudaUpdate* parts, int32_t count, TroupeCudaStream* stream);
+  // Of several parts, as above. Unless the step is skipped: each column, but one of zeros, is multiplied by what makes
+  // it `length` long.
+  int (*keep_length)(const TroupeCudaKept* parts, int32_t count, TroupeCudaStream* stream);
   // Unless the step is skipped, and if due[control->taken]: average += (1 - decay) * (values - average), and its
   // shadow; decay 0 copies.
   int (*follow)(const float* values, float* average, uint16_t* shadow, double decay, int64_t count, const int32_t* due,
                 const TroupeCudaControl* control, TroupeCudaStream* stream);
-  // Unless the step is skipped: to = from.
-  int (*assign)(const float* from, float* to, int64_t count, const TroupeCudaControl* control,
+  // Of several parts, as above. Unless the step is skipped: to = from.
+  int (*assign)(const TroupeCudaAssign* parts, int32_t count, const TroupeCudaControl* control,
                 TroupeCudaStream* stream);
   // sum += weight * gradient; when `last`: gradient = (sum + weight * gradient) * share.
   int (*accumulate)(float* gradient, float* sum, int64_t count, float weight, float share, int32_t last,
@@ -292,14 +309,12 @@ typedef struct {
   // `count` items are in the slots from `first` on, modulo capacity, and `present` in the table. count <= capacity.
   int (*replay_insert)(const TroupeCudaReplay* table, const TroupeCudaReplayItem* items, int64_t first, int64_t count,
                        int64_t present, TroupeCudaStream* stream);
-  // Fills draws' outputs for `rows` draws and counts them in times_sampled. weights, unless null: importance weights,
+  // Fills draws' outputs for `rows` draws and counts them in times_sampled; copies what `columns`, in host memory, says
+  // out of the rows that are drawn. weights, unless null: importance weights,
   // (1 / (*present * probability))^importance_exponent divided by the largest of these draws.
-  int (*replay_draw)(const TroupeCudaReplay* table, const TroupeCudaDraws* draws, int64_t rows, float* weights,
+  int (*replay_draw)(const TroupeCudaReplay* table, const TroupeCudaDraws* draws, int64_t rows,
+                     const TroupeCudaReplayColumn* columns, int32_t column_count, float* weights,
                      double importance_exponent, TroupeCudaStream* stream);
-  // Copies up to TROUPE_CUDA_REPLAY_COLUMNS columns out of rows that are `stride` bytes apart, a multiple of 16; `rows`
-  // is aligned to 16 bytes, `columns` host memory.
-  int (*replay_gather)(const void* rows, int64_t stride, const uint32_t* slots, int64_t count,
-                       const TroupeCudaReplayColumn* columns, int32_t column_count, TroupeCudaStream* stream);
   // Sets the priorities of those slots whose `last` is not 0, or, where that is null, of all, which are different then;
   // unless control is given and says skip. What is no priority (negative, infinite, no number) becomes 0. priorities:
   // TROUPE_CUDA_F32 or F64.

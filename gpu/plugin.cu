@@ -187,8 +187,8 @@ int destroy_graph(TroupeCudaGraph* graph) { return told(cudaGraphExecDestroy(of(
 
 const TroupeCudaKernel* find_kernel(const char* op) {
   using namespace troupe_cuda;
-  for (const auto family : {elementwise_kernels(), math_kernels(), moving_kernels(), reduction_kernels(), categorical_kernels(),
-                            image_kernels(), normalisation_kernels(), product_kernels()}) {
+  for (const auto family : {elementwise_kernels(), math_kernels(), moving_kernels(), reduction_kernels(),
+                            categorical_kernels(), image_kernels(), normalisation_kernels(), product_kernels()}) {
     for (const Kernel& kernel : family) {
       if (std::strcmp(kernel.name, op) == 0) return reinterpret_cast<const TroupeCudaKernel*>(&kernel);
     }
@@ -216,8 +216,8 @@ int make_product(const TroupeCudaProductShape* shape, TroupeCudaProduct** produc
 
 // ---- the end of a step ----
 
-int sum_squares(const float* gradient, int64_t count, double* squares, TroupeCudaStream* stream) {
-  return told(troupe_cuda::sum_squares(gradient, count, squares, of(stream)));
+int sum_squares(const TroupeCudaSquares* parts, int32_t count, TroupeCudaStream* stream) {
+  return told(troupe_cuda::sum_squares(parts, count, of(stream)));
 }
 int decide(const TroupeCudaGradient* gradients, int32_t count, TroupeCudaControl* control, TroupeCudaStream* stream) {
   return told(troupe_cuda::decide(gradients, count, control, of(stream)));
@@ -225,18 +225,18 @@ int decide(const TroupeCudaGradient* gradients, int32_t count, TroupeCudaControl
 int lars_rate(const TroupeCudaLars* variable, float* rate, TroupeCudaStream* stream) {
   return told(troupe_cuda::lars_rate(*variable, rate, of(stream)));
 }
-int update(const TroupeCudaUpdate* update, TroupeCudaStream* stream) {
-  return told(troupe_cuda::update(update, of(stream)));
+int update(const TroupeCudaUpdate* parts, int32_t count, TroupeCudaStream* stream) {
+  return told(troupe_cuda::update(parts, count, of(stream)));
 }
-int keep_length(const TroupeCudaKept* kept, TroupeCudaStream* stream) {
-  return told(troupe_cuda::keep_length(*kept, of(stream)));
+int keep_length(const TroupeCudaKept* parts, int32_t count, TroupeCudaStream* stream) {
+  return told(troupe_cuda::keep_length(parts, count, of(stream)));
 }
 int follow(const float* values, float* average, uint16_t* shadow, double decay, int64_t count, const int32_t* due,
            const TroupeCudaControl* control, TroupeCudaStream* stream) {
   return told(troupe_cuda::follow(values, average, shadow, decay, count, due, control, of(stream)));
 }
-int assign(const float* from, float* to, int64_t count, const TroupeCudaControl* control, TroupeCudaStream* stream) {
-  return told(troupe_cuda::assign(from, to, count, control, of(stream)));
+int assign(const TroupeCudaAssign* parts, int32_t count, const TroupeCudaControl* control, TroupeCudaStream* stream) {
+  return told(troupe_cuda::assign(parts, count, control, of(stream)));
 }
 int accumulate(float* gradient, float* sum, int64_t count, float weight, float share, int32_t last,
                TroupeCudaStream* stream) {
@@ -252,13 +252,11 @@ int replay_insert(const TroupeCudaReplay* table, const TroupeCudaReplayItem* ite
                   int64_t present, TroupeCudaStream* stream) {
   return told(troupe_cuda::replay_insert(*table, items, first, count, present, of(stream)));
 }
-int replay_draw(const TroupeCudaReplay* table, const TroupeCudaDraws* draws, int64_t rows, float* weights,
-                double importance_exponent, TroupeCudaStream* stream) {
-  return told(troupe_cuda::replay_draw(*table, *draws, rows, weights, importance_exponent, of(stream)));
-}
-int replay_gather(const void* rows, int64_t stride, const uint32_t* slots, int64_t count,
-                  const TroupeCudaReplayColumn* columns, int32_t column_count, TroupeCudaStream* stream) {
-  return told(troupe_cuda::replay_gather(rows, stride, slots, count, columns, column_count, of(stream)));
+int replay_draw(const TroupeCudaReplay* table, const TroupeCudaDraws* draws, int64_t rows,
+                const TroupeCudaReplayColumn* columns, int32_t column_count, float* weights, double importance_exponent,
+                TroupeCudaStream* stream) {
+  return told(
+      troupe_cuda::replay_draw(*table, *draws, rows, columns, column_count, weights, importance_exponent, of(stream)));
 }
 int replay_update(const TroupeCudaReplay* table, const uint32_t* slots, const int32_t* last, const void* priorities,
                   int32_t dtype, int64_t count, const TroupeCudaControl* control, TroupeCudaStream* stream) {
@@ -316,7 +314,6 @@ constexpr TroupeCudaApi kApi = {
     .to_bf16 = to_bf16,
     .replay_insert = replay_insert,
     .replay_draw = replay_draw,
-    .replay_gather = replay_gather,
     .replay_update = replay_update,
 };
 

@@ -58,6 +58,8 @@ Status GpuItems::open() {
     TROUPE_ASSIGN(*event, gpu::GpuEvent::make(gpu_));
   }
   last_stream_ = stream_;
+  view_.rows = device<std::uint8_t>(plan_.device.rows);
+  view_.stride = static_cast<std::int64_t>(plan_.stride);
   view_.capacity = capacity_;
   view_.present = device<std::int64_t>(plan_.device.present);
   view_.priorities = device<double>(plan_.device.priorities);
@@ -201,32 +203,20 @@ TroupeCudaDraws GpuItems::draws(std::int64_t first) const {
           .weights = device<float>(plan_.device.weights) + first};
 }
 
-Status GpuItems::draw(std::int64_t first, std::int64_t rows, float* weights, double importance_exponent,
-                      TroupeCudaStream* stream) const {
+Status GpuItems::draw(std::int64_t first, std::int64_t rows, std::span<void* const> columns, float* weights,
+                      double importance_exponent, TroupeCudaStream* stream) const {
   TROUPE_TRY(gpu_->use());
-  const TroupeCudaDraws drawn = draws(first);
-  return check(gpu_->api().replay_draw(&view_, &drawn, rows, weights, importance_exponent, stream), "drawing rows");
-}
-
-Status GpuItems::gather(std::int64_t first, std::int64_t rows, std::span<void* const> columns,
-                        TroupeCudaStream* stream) const {
-  TROUPE_TRY(gpu_->use());
-  std::array<TroupeCudaReplayColumn, TROUPE_CUDA_REPLAY_COLUMNS> together;
-  std::int32_t count = 0;
+  std::vector<TroupeCudaReplayColumn> wanted;
   for (std::size_t c = 0; c < columns.size(); ++c) {
-    if (columns[c] != nullptr) {
-      together[static_cast<std::size_t>(count++)] = {.offset = static_cast<std::int64_t>(plan_.columns[c]),
-                                                     .bytes = static_cast<std::int64_t>(signature_[c].bytes()),
-                                                     .to = columns[c]};
-    }
-    if (count < TROUPE_CUDA_REPLAY_COLUMNS && (c + 1 < columns.size() || count == 0)) continue;
-    TROUPE_TRY(
-        check(gpu_->api().replay_gather(device<std::byte>(plan_.device.rows), static_cast<std::int64_t>(plan_.stride),
-                                        draws(first).slots, rows, together.data(), count, stream),
-              "gathering rows"));
-    count = 0;
+    if (columns[c] == nullptr) continue;
+    wanted.push_back({.offset = static_cast<std::int64_t>(plan_.columns[c]),
+                      .bytes = static_cast<std::int64_t>(signature_[c].bytes()),
+                      .to = columns[c]});
   }
-  return {};
+  const TroupeCudaDraws drawn = draws(first);
+  return check(gpu_->api().replay_draw(&view_, &drawn, rows, wanted.data(), static_cast<std::int32_t>(wanted.size()),
+                                       weights, importance_exponent, stream),
+               "drawing rows");
 }
 
 Status GpuItems::update(std::int64_t first, std::int64_t rows, const float* priorities,
@@ -249,13 +239,12 @@ Result<GpuItems::Drawn> GpuItems::sample(std::span<const std::uint64_t> numbers,
   std::ranges::copy(numbers, sent);
   const TroupeCudaDraws drawn = draws(kMostLaunchDraws);
   TROUPE_TRY(copy(device<std::uint64_t>(plan_.device.numbers) + kMostLaunchDraws, sent, numbers.size_bytes(), stream_));
-  TROUPE_TRY(draw(kMostLaunchDraws, rows, nullptr, 0, stream_));
   const std::vector<std::size_t> offsets = plan_.batch_columns(signature_, rows);
   std::vector<void*> columns;
   for (std::size_t c = 0; c < signature_.size(); ++c) {
     columns.push_back(device<std::byte>(plan_.device.batch) + offsets[c]);
   }
-  TROUPE_TRY(gather(kMostLaunchDraws, rows, columns, stream_));
+  TROUPE_TRY(draw(kMostLaunchDraws, rows, columns, nullptr, 0, stream_));
   auto* const batch = host<std::byte>(plan_.host.batch);
   TROUPE_TRY(copy(batch, device<std::byte>(plan_.device.batch), offsets.back(), stream_));
   auto* const slots = host<Slot>(plan_.host.slots);

@@ -53,11 +53,10 @@ class GpuItems {
   /// Pinned memory for so many numbers. Waits until the launch before the last has taken its own.
   Result<std::span<std::uint64_t>> numbers(std::int64_t count);
   Status send_numbers(std::int64_t count, TroupeCudaStream* stream);
-  /// Of draws first..first+rows-1: what TroupeCudaApi::replay_draw, replay_gather and replay_update do. Can be
-  /// captured.
-  Status draw(std::int64_t first, std::int64_t rows, float* weights, double importance_exponent,
-              TroupeCudaStream* stream) const;
-  Status gather(std::int64_t first, std::int64_t rows, std::span<void* const> columns, TroupeCudaStream* stream) const;
+  /// Of draws first..first+rows-1: what TroupeCudaApi::replay_draw and replay_update do. columns: of the signature's,
+  /// null where nobody wants one. Can be captured.
+  Status draw(std::int64_t first, std::int64_t rows, std::span<void* const> columns, float* weights,
+              double importance_exponent, TroupeCudaStream* stream) const;
   Status update(std::int64_t first, std::int64_t rows, const float* priorities, const TroupeCudaControl* control,
                 TroupeCudaStream* stream) const;
 

@@ -137,8 +137,7 @@ Status GpuTable::enqueue_draw(std::int64_t step, DeviceColumns to, float* weight
     return Error{Code::kInvalidArgument, fmt::format("launch of table \"{}\": {} columns, expected {}", options_.name,
                                                      to.size(), options_.signature.size())};
   }
-  TROUPE_TRY(device_->draw(step * rows_, rows_, weights, importance_exponent, stream));
-  return device_->gather(step * rows_, rows_, to, stream);
+  return device_->draw(step * rows_, rows_, to, weights, importance_exponent, stream);
 }
 
 Status GpuTable::enqueue_update(std::int64_t step, const float* priorities, const TroupeCudaControl* control,

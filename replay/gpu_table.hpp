@@ -57,7 +57,7 @@ class GpuTable final : public Table {
 
   /// Draws this step's rows, copies their columns and counts them in times_sampled. Can be captured.
   /// weights: [rows], or null: importance weights w_i = (1 / (N P_i))^importance_exponent / max_k w_k (Schaul et al.
-  /// 2016, 3.4) with N, the items when drawn, read from device memory. Three launches of kernels. Errors:
+  /// 2016, 3.4) with N, the items when drawn, read from device memory. Two launches of kernels. Errors:
   /// kInvalidArgument (a step that begin_launch() did not announce, columns), Gpu's.
   Status enqueue_draw(std::int64_t step, DeviceColumns to, float* weights, double importance_exponent,
                       TroupeCudaStream* stream);

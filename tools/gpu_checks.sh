@@ -19,7 +19,7 @@ root=$(dirname "$(dirname "$(readlink -f "$0")")")
 build=$root/build/release
 bin=$build/bin
 programs=(troupe learner_gpu_bench pixels_gpu_bench replay_gpu_bench sngan_bench resnet_bench pjrt_bench agents_bench)
-tests=(cuda_kernels_test cuda_program_test)
+tests=(cuda_kernels_test replay_kernels_test cuda_program_test)
 targets=("${programs[@]}" "${tests[@]}")
 plugins=(troupe_cuda troupe_cudnn troupe_cuda_emulated troupe_cudnn_emulated)
 say() { echo "gpu_checks: $*" >&2; }
@@ -167,6 +167,7 @@ run_all() {
   cat "$out/doctor.log"
   grep -q '^cuda:0 ' "$out/doctor.log" || die "there is no GPU here that Troupe can use"
   check kernels "$bin/cuda_kernels_test"
+  check replay_kernels "$bin/replay_kernels_test"
   sanitizer
   check programs env TROUPE_TEST_GPU=1 "$bin/cuda_program_test"
   if [ -z "$no_bench" ]; then

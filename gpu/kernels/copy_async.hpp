@@ -7,14 +7,19 @@
 
 namespace troupe_cuda {
 
-/// *shared = inside ? *from : 0, begun. `from` is not read where `inside` is false.
-__device__ inline void copy_async(float* shared, const float* from, bool inside) {
+/// shared[i] = inside ? from[i] : 0, begun, for as many as Width: 1, or 4 where both are aligned to 16 bytes. `from` is
+/// not read where `inside` is false.
+template <int Width = 1>
+__device__ void copy_async(float* shared, const float* from, bool inside) {
+  static_assert(Width == 1 || Width == 4);
 #ifdef __CUDACC__
   const auto to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-  const int bytes = inside ? 4 : 0;  // the rest is zeros
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+  constexpr int kBytes = Width * 4;
+  const int bytes = inside ? kBytes : 0;  // the rest is zeros
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(kBytes), "r"(bytes)
+               : "memory");
 #else
-  *shared = inside ? *from : 0;
+  for (int i = 0; i < Width; ++i) shared[i] = inside ? from[i] : 0;
 #endif
 }
 

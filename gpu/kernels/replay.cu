@@ -12,7 +12,7 @@ namespace troupe_cuda {
 namespace {
 
 constexpr int kFan = 8, kFanShift = 3;
-constexpr int kTreeThreads = 1024, kDrawThreads = 256;
+constexpr int kTreeThreads = 1024, kDrawThreads = 256, kMostDrawThreads = 1024;
 constexpr double kMaxPriority = 1e60;  // as replay/selector.hpp
 
 struct alignas(16) Node {
@@ -114,121 +114,113 @@ __device__ std::uint32_t scaled(std::uint64_t number, std::uint64_t bound) {
   return static_cast<std::uint32_t>(((number >> 32) * bound + (low >> 32)) >> 32);
 }
 
-__global__ void __launch_bounds__(kDrawThreads)
-    draw_kernel(TroupeCudaReplay table, TroupeCudaDraws draws, std::int64_t rows, bool weighted,
-                double importance_exponent) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i >= rows) return;
-  const std::int64_t present = *table.present;
-  const std::uint64_t number = draws.numbers[i];
-  auto slot = static_cast<std::uint32_t>(number);
-  double probability = 1;
+/// The slot that a draw finds, and with what probability.
+struct Found {
+  std::uint32_t slot;
+  double probability;
+};
+__device__ Found find(const TroupeCudaReplay& table, std::uint64_t number, std::int64_t present) {
   if (table.levels == 0) {
-    if (table.uniform != 0) probability = 1.0 / static_cast<double>(present);
-  } else {
-    int top = 0;
-    for (std::int64_t nodes = (present + kFan - 1) / kFan; nodes > 1; nodes = (nodes + kFan - 1) / kFan) ++top;
-    const double total = sum(node_at(table.level[top], 0));
-    if (total == 0) {
-      slot = scaled(number, static_cast<std::uint64_t>(present));
-      probability = 1.0 / static_cast<double>(present);
-    } else {
-      const double uniform = static_cast<double>(number >> 11) * 0x1.0p-53;
-      slot = descend(table, top, __dmul_rn(uniform, total));
-      probability = table.level[0][slot] / total;
-    }
+    return {static_cast<std::uint32_t>(number), table.uniform != 0 ? 1.0 / static_cast<double>(present) : 1.0};
   }
-  draws.slots[i] = slot;
-  draws.probabilities[i] = probability;
-  draws.priorities[i] = table.priorities[slot];
-  draws.times_sampled[i] = table.times_sampled[slot];  // before these draws; settle_kernel adds them
-  if (weighted) {
-    draws.weights[i] = static_cast<float>(pow(1 / (static_cast<double>(present) * probability), importance_exponent));
+  int top = 0;
+  for (std::int64_t nodes = (present + kFan - 1) / kFan; nodes > 1; nodes = (nodes + kFan - 1) / kFan) ++top;
+  const double total = sum(node_at(table.level[top], 0));
+  if (total == 0) {
+    return {scaled(number, static_cast<std::uint64_t>(present)), 1.0 / static_cast<double>(present)};
   }
-}
-
-/// How often each slot was drawn before, and whether it will be again: by a look at all the other draws, which for
-/// batches of some thousands costs less than sorting them.
-__global__ void __launch_bounds__(kDrawThreads)
-    settle_kernel(TroupeCudaReplay table, TroupeCudaDraws draws, std::int64_t rows, float* weights) {
-  __shared__ std::uint32_t tile[kDrawThreads];
-  __shared__ float largest_of[kWarp];
-  constexpr std::int32_t kMost = 0x7fffffff;
-  const auto thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
-  const std::int64_t i = std::int64_t{blockIdx.x} * threads + thread;
-  const std::uint32_t slot = i < rows ? draws.slots[i] : 0;
-  std::int32_t drawn = 1;  // this one and earlier ones
-  bool last = true;
-  float largest = 0;
-  for (std::int64_t base = 0; base < rows; base += threads) {
-    __syncthreads();  // of the tile before
-    if (base + thread < rows) {
-      tile[thread] = draws.slots[base + thread];
-      if (weights != nullptr && draws.weights[base + thread] > largest) largest = draws.weights[base + thread];
-    }
-    __syncthreads();
-    const int count = rows - base < threads ? static_cast<int>(rows - base) : threads;
-    for (int k = 0; k < count; ++k) {
-      if (tile[k] != slot) continue;
-      drawn += base + k < i ? 1 : 0;
-      last = last && base + k <= i;
-    }
-  }
-  if (weights != nullptr) {
-    largest = warp_max(largest);
-    if (thread % kWarp == 0) largest_of[thread / kWarp] = largest;
-    __syncthreads();
-    for (int warp = 0; warp < threads / kWarp; ++warp)
-      largest = largest_of[warp] > largest ? largest_of[warp] : largest;
-  }
-  if (i >= rows) return;
-  const std::int32_t before = draws.times_sampled[i];
-  const std::int32_t times = before > kMost - drawn ? kMost : before + drawn;
-  draws.times_sampled[i] = times;
-  draws.last[i] = last ? 1 : 0;
-  if (last) table.times_sampled[slot] = times;
-  if (weights != nullptr) weights[i] = draws.weights[i] / largest;
+  const double uniform = static_cast<double>(number >> 11) * 0x1.0p-53;
+  const std::uint32_t slot = descend(table, top, __dmul_rn(uniform, total));
+  return {slot, table.level[0][slot] / total};
 }
 
 struct alignas(16) Word16 {
   std::uint64_t part[2];
 };
-struct GatherColumn {
-  TroupeCudaReplayColumn column;
-  std::int32_t word;  // bytes that are moved at a time
-};
+/// Columns of a row as words, one column's behind another's: column c has first[c] .. first[c + 1] - 1.
 struct GatherColumns {
-  GatherColumn of[TROUPE_CUDA_REPLAY_COLUMNS];
+  TroupeCudaReplayColumn of[TROUPE_CUDA_REPLAY_COLUMNS];
+  std::int32_t word[TROUPE_CUDA_REPLAY_COLUMNS];  // bytes of each, moved at a time
+  std::int64_t first[TROUPE_CUDA_REPLAY_COLUMNS + 1];
+  std::int32_t count;
 };
 
 template <typename W>
-__device__ void gather_words(const unsigned char* rows, std::int64_t stride, const std::uint32_t* slots,
-                             std::int64_t count, const TroupeCudaReplayColumn& column) {
-  const std::int64_t words = column.bytes / static_cast<std::int64_t>(sizeof(W)), all = words * count;
-  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < all; i += step) {
-    const std::int64_t row = i / words;
-    const unsigned char* const from = rows + slots[row] * stride + column.offset;
-    static_cast<W*>(column.to)[i] = reinterpret_cast<const W*>(from)[i - row * words];
+__device__ void copy_word(const unsigned char* from, const TroupeCudaReplayColumn& column, std::int64_t to,
+                          std::int64_t word) {
+  static_cast<W*>(column.to)[to] = reinterpret_cast<const W*>(from + column.offset)[word];
+}
+/// Word `at` of a row, to row `row` of a batch.
+__device__ void copy_word(const unsigned char* from, const GatherColumns& columns, std::int64_t row, std::int64_t at) {
+  int c = 0;
+  while (at >= columns.first[c + 1]) ++c;
+  const TroupeCudaReplayColumn& column = columns.of[c];
+  const std::int64_t word = at - columns.first[c], to = row * (columns.first[c + 1] - columns.first[c]) + word;
+  switch (columns.word[c]) {
+    case 16:
+      return copy_word<Word16>(from, column, to, word);
+    case 8:
+      return copy_word<std::uint64_t>(from, column, to, word);
+    case 4:
+      return copy_word<std::uint32_t>(from, column, to, word);
+    case 2:
+      return copy_word<std::uint16_t>(from, column, to, word);
+    default:
+      return copy_word<std::uint8_t>(from, column, to, word);
   }
 }
 
-/// blockIdx.y: the column.
-__global__ void gather_kernel(const unsigned char* rows, std::int64_t stride, const std::uint32_t* slots,
-                              std::int64_t count, GatherColumns columns) {
-  const GatherColumn& each = columns.of[blockIdx.y];
-  switch (each.word) {
-    case 16:
-      return gather_words<Word16>(rows, stride, slots, count, each.column);
-    case 8:
-      return gather_words<std::uint64_t>(rows, stride, slots, count, each.column);
-    case 4:
-      return gather_words<std::uint32_t>(rows, stride, slots, count, each.column);
-    case 2:
-      return gather_words<std::uint16_t>(rows, stride, slots, count, each.column);
-    default:
-      return gather_words<std::uint8_t>(rows, stride, slots, count, each.column);
+/// A draw and its row by `threads` threads, which divides the block's. All of them go down the tree, at the same
+/// addresses and so at the price of one, rather than wait for each other.
+__global__ void __launch_bounds__(kMostDrawThreads)
+    draw_kernel(TroupeCudaReplay table, TroupeCudaDraws draws, std::int64_t rows, int threads, GatherColumns columns,
+                bool weighted, double importance_exponent) {
+  const int per_block = static_cast<int>(blockDim.x) / threads, thread = static_cast<int>(threadIdx.x) % threads;
+  const std::int64_t i = std::int64_t{blockIdx.x} * per_block + static_cast<int>(threadIdx.x) / threads;
+  if (i >= rows) return;
+  const std::int64_t present = *table.present;
+  const Found found = find(table, draws.numbers[i], present);
+  const unsigned char* const from = table.rows + found.slot * table.stride;
+  const double priority = table.priorities[found.slot];  // by all, so that it is on its way while rows are copied
+  const std::int32_t times_sampled = table.times_sampled[found.slot];
+  for (std::int64_t at = thread; at < columns.first[columns.count]; at += threads) copy_word(from, columns, i, at);
+  if (thread != 0) return;
+  draws.slots[i] = found.slot;
+  draws.probabilities[i] = found.probability;
+  draws.priorities[i] = priority;
+  draws.times_sampled[i] = times_sampled;  // before these draws; settle_kernel adds them
+  if (weighted) {
+    const double expected = static_cast<double>(present) * found.probability;
+    draws.weights[i] = static_cast<float>(pow(1 / expected, importance_exponent));
   }
+}
+
+/// A warp for each draw: how often its slot was drawn before, and whether it will be again, by a look at all the other
+/// draws, which for batches of some thousands costs less than sorting them; and the largest of all weights.
+__global__ void __launch_bounds__(kDrawThreads)
+    settle_kernel(TroupeCudaReplay table, TroupeCudaDraws draws, std::int64_t rows, float* weights) {
+  constexpr std::int32_t kMost = 0x7fffffff;
+  const auto lane = static_cast<int>(threadIdx.x) % kWarp;
+  const std::int64_t i = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
+  const std::uint32_t slot = i < rows ? draws.slots[i] : 0;
+  std::int32_t earlier = 0, later = 0;
+  float largest = 0;
+  for (std::int64_t k = lane; k < rows; k += kWarp) {
+    const bool same = draws.slots[k] == slot;
+    earlier += same && k < i ? 1 : 0;
+    later += same && k > i ? 1 : 0;
+    if (weights != nullptr && draws.weights[k] > largest) largest = draws.weights[k];
+  }
+  earlier = warp_sum(earlier);
+  later = warp_sum(later);
+  largest = warp_max(largest);
+  if (i >= rows || lane != 0) return;
+  const std::int32_t before = draws.times_sampled[i], drawn = earlier + 1;
+  const std::int32_t times = before > kMost - drawn ? kMost : before + drawn;
+  draws.times_sampled[i] = times;
+  draws.last[i] = later == 0 ? 1 : 0;
+  if (later == 0) table.times_sampled[slot] = times;
+  if (weights != nullptr) weights[i] = draws.weights[i] / largest;
 }
 
 /// The greatest power of two, up to 16, that divides all of them.
@@ -236,6 +228,13 @@ std::int32_t word_of(const TroupeCudaReplayColumn& column) {
   const std::uint64_t all = static_cast<std::uint64_t>(column.offset) | static_cast<std::uint64_t>(column.bytes) |
                             reinterpret_cast<std::uintptr_t>(column.to) | 16U;
   return static_cast<std::int32_t>(all & (~all + 1));
+}
+
+/// Threads for a draw, as many as its row has words: 32, 64 .. kMostDrawThreads.
+int threads_of_draw(const GatherColumns& columns) {
+  int threads = kWarp;
+  while (threads < kMostDrawThreads && columns.first[columns.count] > threads) threads *= 2;
+  return threads;
 }
 
 }  // namespace
@@ -247,33 +246,31 @@ cudaError_t replay_insert(const TroupeCudaReplay& table, const TroupeCudaReplayI
   return launch(insert_kernel, 1, threads_for(count, kTreeThreads), stream, table, items, first, count, present);
 }
 
-cudaError_t replay_draw(const TroupeCudaReplay& table, const TroupeCudaDraws& draws, std::int64_t rows, float* weights,
+cudaError_t replay_draw(const TroupeCudaReplay& table, const TroupeCudaDraws& draws, std::int64_t rows,
+                        const TroupeCudaReplayColumn* columns, std::int32_t column_count, float* weights,
                         double importance_exponent, cudaStream_t stream) {
-  if (rows <= 0) return rows == 0 ? cudaSuccess : cudaErrorInvalidValue;
-  const unsigned threads = threads_for(rows, kDrawThreads);
-  const auto blocks = static_cast<unsigned>((rows + threads - 1) / threads);
-  if (const cudaError_t error =
-          launch(draw_kernel, blocks, threads, stream, table, draws, rows, weights != nullptr, importance_exponent)) {
-    return error;
-  }
-  return launch(settle_kernel, blocks, threads, stream, table, draws, rows, weights);
-}
-
-cudaError_t replay_gather(const void* rows, std::int64_t stride, const std::uint32_t* slots, std::int64_t count,
-                          const TroupeCudaReplayColumn* columns, std::int32_t column_count, cudaStream_t stream) {
-  if (column_count < 0 || column_count > TROUPE_CUDA_REPLAY_COLUMNS || count < 0) return cudaErrorInvalidValue;
-  if (column_count == 0 || count == 0) return cudaSuccess;
-  GatherColumns by_value{};
-  std::int64_t most_words = 0;
-  for (std::int32_t c = 0; c < column_count; ++c) {
-    by_value.of[c] = {columns[c], word_of(columns[c])};
-    const std::int64_t words = count * (columns[c].bytes / by_value.of[c].word);
-    most_words = words > most_words ? words : most_words;
-  }
-  if (most_words == 0) return cudaSuccess;
-  const dim3 blocks(blocks_for(most_words), static_cast<unsigned>(column_count));
-  return launch(gather_kernel, blocks, threads_for(most_words, kThreads), stream,
-                static_cast<const unsigned char*>(rows), stride, slots, count, by_value);
+  if (rows < 0 || column_count < 0) return cudaErrorInvalidValue;
+  if (rows == 0) return cudaSuccess;
+  std::int32_t given = 0;
+  do {  // the table is as it was until settle_kernel, so each launch draws the same rows
+    GatherColumns by_value{};
+    for (; given < column_count && by_value.count < TROUPE_CUDA_REPLAY_COLUMNS; ++given) {
+      const std::int32_t word = word_of(columns[given]), c = by_value.count++;
+      by_value.of[c] = columns[given];
+      by_value.word[c] = word;
+      by_value.first[c + 1] = by_value.first[c] + columns[given].bytes / word;
+    }
+    const int threads = threads_of_draw(by_value), block = threads > kDrawThreads ? threads : kDrawThreads;
+    const std::int64_t per_block = block / threads;
+    if (const cudaError_t error =
+            launch(draw_kernel, static_cast<unsigned>((rows + per_block - 1) / per_block), static_cast<unsigned>(block),
+                   stream, table, draws, rows, threads, by_value, weights != nullptr, importance_exponent)) {
+      return error;
+    }
+  } while (given < column_count);
+  constexpr int kPerBlock = kDrawThreads / kWarp;
+  return launch(settle_kernel, static_cast<unsigned>((rows + kPerBlock - 1) / kPerBlock), kDrawThreads, stream, table,
+                draws, rows, weights);
 }
 
 cudaError_t replay_update(const TroupeCudaReplay& table, const std::uint32_t* slots, const std::int32_t* last,

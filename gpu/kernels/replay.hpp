@@ -1,5 +1,5 @@
 #pragma once
-// A replay table's items on the device: inserts, draws, gathered columns, new priorities. As in the table of api.h, on
+// A replay table's items on the device: inserts, draws with their rows, new priorities. As in the table of api.h, on
 // CUDA's own streams. All of it may be captured.
 #include <cuda_runtime.h>
 
@@ -12,12 +12,11 @@ namespace troupe_cuda {
 /// One launch: a block goes up the tree level by level.
 cudaError_t replay_insert(const TroupeCudaReplay& table, const TroupeCudaReplayItem* items, std::int64_t first,
                           std::int64_t count, std::int64_t present, cudaStream_t stream);
-/// Two launches: the descents, then what draws have to know of each other.
-cudaError_t replay_draw(const TroupeCudaReplay& table, const TroupeCudaDraws& draws, std::int64_t rows, float* weights,
+/// Two launches: the draws with their rows, then what draws have to know of each other; one more for each further
+/// TROUPE_CUDA_REPLAY_COLUMNS columns.
+cudaError_t replay_draw(const TroupeCudaReplay& table, const TroupeCudaDraws& draws, std::int64_t rows,
+                        const TroupeCudaReplayColumn* columns, std::int32_t column_count, float* weights,
                         double importance_exponent, cudaStream_t stream);
-/// One launch.
-cudaError_t replay_gather(const void* rows, std::int64_t stride, const std::uint32_t* slots, std::int64_t count,
-                          const TroupeCudaReplayColumn* columns, std::int32_t column_count, cudaStream_t stream);
 /// One launch, like replay_insert().
 cudaError_t replay_update(const TroupeCudaReplay& table, const std::uint32_t* slots, const std::int32_t* last,
                           const void* priorities, std::int32_t dtype, std::int64_t count,

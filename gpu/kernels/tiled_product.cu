@@ -1,22 +1,15 @@
 // A block computes a tile of c over slices of k, each of which lies in shared memory while the next ones are on their
 // way. Its threads are kGroups groups: all have the whole tile, kTM x kTN elements of it a thread, in registers, and
 // each adds up its own part of every slice. In the end the groups' sums are added up, in the order of their numbers.
-#include <troupe/gpu/kernels/activation.hpp>
 #include <troupe/gpu/kernels/copy_async.hpp>
 #include <troupe/gpu/kernels/launch.hpp>
+#include <troupe/gpu/kernels/tensor_product.hpp>
+#include <troupe/gpu/kernels/tile.hpp>
 #include <troupe/gpu/kernels/tiled_product.hpp>
 
 namespace troupe_cuda {
 
 namespace {
-
-struct Operands {
-  const float *a, *b, *bias;
-  float* c;
-  int m, n, k;
-  int a_row, a_step, b_step, b_col;  ///< elements from one row of c, or step of the sum, or column of c, to the next
-  int activation;
-};
 
 constexpr int kSlices = 4;  // in shared memory
 
@@ -63,15 +56,18 @@ struct Share {
 };
 
 template <typename T>
-__global__ void __launch_bounds__(T::kThreads) tiled_kernel(Operands p) {
+__global__ void __launch_bounds__(T::kThreads) tiled_kernel(TiledOperands p) {
   alignas(16) __shared__ float memory[T::kFloats];
   const int thread = static_cast<int>(threadIdx.x);
   const int group = thread / T::kGroupThreads, member = thread % T::kGroupThreads;
   const int row = member / (T::kN / T::kTN) * T::kTM, col = member % (T::kN / T::kTN) * T::kTN;
   const int first_row = static_cast<int>(blockIdx.y) * T::kM, first_col = static_cast<int>(blockIdx.x) * T::kN;
 
-  const Share<T::kM, T::kSteps, T::kThreads> a(p.a, p.a_row, p.a_step, first_row, p.m, T::kRowA);
-  const Share<T::kN, T::kSteps, T::kThreads> b(p.b, p.b_col, p.b_step, first_col, p.n, T::kRowB);
+  // Elements from one row of c, or step of the sum, or column of c, to the next.
+  const int a_row = p.transpose_a ? 1 : p.k, a_step = p.transpose_a ? p.m : 1;
+  const int b_col = p.transpose_b ? p.k : 1, b_step = p.transpose_b ? 1 : p.n;
+  const Share<T::kM, T::kSteps, T::kThreads> a(p.a, a_row, a_step, first_row, p.m, T::kRowA);
+  const Share<T::kN, T::kSteps, T::kThreads> b(p.b, b_col, b_step, first_col, p.n, T::kRowB);
   const int slices = (p.k + T::kSteps - 1) / T::kSteps;
   const auto fetch = [&](int slice) {
     float* const to = memory + slice % kSlices * T::kSlice;
@@ -107,22 +103,12 @@ __global__ void __launch_bounds__(T::kThreads) tiled_kernel(Operands p) {
     for (int s = 0; s < T::kTN; ++s) memory[(group * T::kM + row + r) * T::kN + col + s] = sums[r][s];
   }
   __syncthreads();
-  for (int e = thread; e < T::kM * T::kN; e += T::kThreads) {
-    const int to_row = first_row + e / T::kN, to_col = first_col + e % T::kN;
-    if (to_row >= p.m || to_col >= p.n) continue;
-    float sum = memory[e];
-    for (int g = 1; g < T::kGroups; ++g) sum += memory[g * T::kM * T::kN + e];
-    if (p.bias != nullptr) {
-      sum = by_activation(p.activation, [&](auto of) { return decltype(of)::forward(sum + p.bias[to_col]); });
-    }
-    p.c[std::int64_t{to_row} * p.n + to_col] = sum;
-  }
+  put_tile<T::kM, T::kN, T::kGroups, T::kThreads>(p, memory, first_row, first_col);
 }
 
 template <typename T>
-cudaError_t start(const Operands& p, cudaStream_t stream) {
-  const auto tiles = [](int size, int tile) { return static_cast<unsigned>((size + tile - 1) / tile); };
-  return launch(tiled_kernel<T>, dim3(tiles(p.n, T::kN), tiles(p.m, T::kM)), T::kThreads, stream, p);
+cudaError_t start(const TiledOperands& p, cudaStream_t stream) {
+  return launch(tiled_kernel<T>, blocks_of_tiles<T::kM, T::kN>(p), T::kThreads, stream, p);
 }
 
 }  // namespace
@@ -136,19 +122,16 @@ bool can_tile(const TroupeCudaProductShape& s) {
 cudaError_t tiled_product(int tiling, const TroupeCudaProductShape& s, const float* a, const float* b,
                           const float* bias, float* c, cudaStream_t stream) {
   if (!can_tile(s)) return cudaErrorInvalidValue;
-  const int m = static_cast<int>(s.m), n = static_cast<int>(s.n), k = static_cast<int>(s.k);
-  const Operands p{.a = a,
-                   .b = b,
-                   .bias = bias,
-                   .c = c,
-                   .m = m,
-                   .n = n,
-                   .k = k,
-                   .a_row = s.transpose_a != 0 ? 1 : k,
-                   .a_step = s.transpose_a != 0 ? m : 1,
-                   .b_step = s.transpose_b != 0 ? 1 : n,
-                   .b_col = s.transpose_b != 0 ? k : 1,
-                   .activation = s.activation};
+  const TiledOperands p{.a = a,
+                        .b = b,
+                        .bias = bias,
+                        .c = c,
+                        .m = static_cast<int>(s.m),
+                        .n = static_cast<int>(s.n),
+                        .k = static_cast<int>(s.k),
+                        .transpose_a = s.transpose_a != 0,
+                        .transpose_b = s.transpose_b != 0,
+                        .activation = s.activation};
   switch (tiling) {
     case 1:
       return start<Tiling<32, 32, 4, 4, 4, 32>>(p, stream);
@@ -158,6 +141,8 @@ cudaError_t tiled_product(int tiling, const TroupeCudaProductShape& s, const flo
       return start<Tiling<16, 32, 2, 4, 4, 32>>(p, stream);
     case 4:
       return start<Tiling<16, 16, 2, 2, 8, 32>>(p, stream);
+    case 5:
+      return tensor_product(s.tf32 == 0, p, stream);
     default:
       return cudaErrorInvalidValue;
   }

@@ -15,25 +15,62 @@ std::int64_t packs_of(std::int64_t count, std::initializer_list<const void*> add
   return wide(kLanes, addresses) ? count / kLanes : 0;
 }
 
+/// What one kernel does to several parts: blockIdx.y is the part, of which each has as many blocks as the largest
+/// needs.
+constexpr std::int32_t kMostParts = 16;
+template <typename P>
+struct Parts {
+  P of[kMostParts];
+};
+/// run(parts, blocks) for some of them at a time. make(given): the part; blocks_of(part): how many blocks it needs; one
+/// that needs none is left out.
+template <typename G, typename M, typename B, typename R>
+cudaError_t by_parts(const G* given, std::int32_t count, M make, B blocks_of, R run) {
+  Parts<decltype(make(*given))> parts{};
+  dim3 blocks(0, 0);
+  for (std::int32_t i = 0; i < count; ++i) {
+    const auto part = make(given[i]);
+    if (const unsigned needs = blocks_of(part); needs > 0) {
+      parts.of[blocks.y++] = part;
+      blocks.x = needs > blocks.x ? needs : blocks.x;
+    }
+    if (blocks.y == 0 || (blocks.y < kMostParts && i + 1 < count)) continue;
+    if (const cudaError_t error = run(parts, blocks)) return error;
+    blocks = dim3(0, 0);
+  }
+  return cudaSuccess;
+}
+
 // ---- deciding ----
 
 constexpr int kNormThreads = 256;
 
+struct SquaresPart {
+  TroupeCudaSquares of;
+  bool wide;
+};
+/// This thread's share of the squares of elements begin .. end - 1.
 template <int N>
-__global__ void sum_squares_kernel(const float* gradient, std::int64_t count, double* squares) {
-  const std::int64_t begin = std::int64_t{blockIdx.x} * TROUPE_CUDA_NORM_BLOCK;
-  const std::int64_t end = begin + TROUPE_CUDA_NORM_BLOCK < count ? begin + TROUPE_CUDA_NORM_BLOCK : count;
+__device__ float squares_of(const float* values, std::int64_t begin, std::int64_t end) {
   float sum = 0;
   for (std::int64_t i = begin + N * threadIdx.x; i < end; i += N * kNormThreads) {
     if (i + N <= end) {
-      const Lanes<N> value = load_lanes<N>(gradient, i);
+      const Lanes<N> value = load_lanes<N>(values, i);
       for (int j = 0; j < N; ++j) sum += value.v[j] * value.v[j];
     } else {
-      for (std::int64_t j = i; j < end; ++j) sum += gradient[j] * gradient[j];
+      for (std::int64_t j = i; j < end; ++j) sum += values[j] * values[j];
     }
   }
-  sum = block_sum(sum);
-  if (threadIdx.x == 0) squares[blockIdx.x] = static_cast<double>(sum);
+  return sum;
+}
+__global__ void __launch_bounds__(kNormThreads) sum_squares_kernel(Parts<SquaresPart> parts) {
+  const SquaresPart& part = parts.of[blockIdx.y];
+  const std::int64_t begin = std::int64_t{blockIdx.x} * TROUPE_CUDA_NORM_BLOCK, rest = part.of.count - begin;
+  if (rest <= 0) return;
+  const std::int64_t end = begin + (rest < TROUPE_CUDA_NORM_BLOCK ? rest : TROUPE_CUDA_NORM_BLOCK);
+  const float sum =
+      block_sum(part.wide ? squares_of<kLanes>(part.of.values, begin, end) : squares_of<1>(part.of.values, begin, end));
+  if (threadIdx.x == 0) part.of.squares[blockIdx.x] = static_cast<double>(sum);
 }
 
 constexpr int kDecideThreads = 256;
@@ -172,13 +209,21 @@ struct Pass {
     finish(old - rule.step_size * move, i);
   }
 };
-__global__ void update_kernel(TroupeCudaUpdate buffers, Follower follower, std::int64_t packs) {
+struct UpdatePart {
+  TroupeCudaUpdate buffers;
+  Follower follower;
+  std::int64_t packs;
+};
+__global__ void __launch_bounds__(kThreads) update_kernel(Parts<UpdatePart> parts) {
+  const UpdatePart& part = parts.of[blockIdx.y];
+  const TroupeCudaUpdate& buffers = part.buffers;
+  const std::int64_t packs = part.packs;
   const TroupeCudaControl& control = *buffers.control;
   if (control.skip != 0) return;
   const bool follows = buffers.follower != nullptr && buffers.due[control.taken] != 0;
   const TroupeCudaRule& rule = buffers.rules[control.taken];
   const float rate = rule.gradient_scale * (buffers.rate != nullptr ? *buffers.rate : 1);
-  const Pass pass{buffers, follower, follows, rule, control.scale[buffers.minimized] * rate};
+  const Pass pass{buffers, part.follower, follows, rule, control.scale[buffers.minimized] * rate};
   const float weight_decay = buffers.decays != 0 ? rule.weight_decay * rate : 0;
   if (rule.pass == TROUPE_CUDA_ADAM) {
     over_elements(buffers.count, packs,
@@ -196,10 +241,16 @@ __global__ void update_kernel(TroupeCudaUpdate buffers, Follower follower, std::
 
 constexpr int kKeptThreads = 256;
 
+struct KeptPart {
+  TroupeCudaKept of;
+  int width;
+};
 /// A block takes `width` columns, whose rows its threads share: thread t has column t % width.
-__global__ void __launch_bounds__(kKeptThreads) keep_length_kernel(TroupeCudaKept kept, int width) {
+__global__ void __launch_bounds__(kKeptThreads) keep_length_kernel(Parts<KeptPart> parts) {
+  const TroupeCudaKept& kept = parts.of[blockIdx.y].of;
+  const int width = parts.of[blockIdx.y].width;
   __shared__ double part[kKeptThreads];
-  if (kept.control->skip != 0) return;
+  if (kept.control->skip != 0 || std::int64_t{blockIdx.x} * width >= kept.columns) return;
   const int thread = static_cast<int>(threadIdx.x), lanes = kKeptThreads / width;
   const std::int64_t column = std::int64_t{blockIdx.x} * width + thread % width;
   const bool has_column = column < kept.columns;
@@ -229,10 +280,16 @@ __global__ void __launch_bounds__(kKeptThreads) keep_length_kernel(TroupeCudaKep
 
 // ---- states and gradients ----
 
-__global__ void assign_kernel(const float* from, float* to, std::int64_t count, std::int64_t packs,
-                              const TroupeCudaControl* control) {
+struct AssignPart {
+  TroupeCudaAssign of;
+  std::int64_t packs;
+};
+__global__ void __launch_bounds__(kThreads) assign_kernel(Parts<AssignPart> parts, const TroupeCudaControl* control) {
   if (control->skip != 0) return;
-  over_elements(count, packs,
+  const auto& [of, packs] = parts.of[blockIdx.y];
+  const float* const from = of.from;
+  float* const to = of.to;
+  over_elements(of.count, packs,
                 [&](auto width, std::int64_t i) { store_lanes(load_lanes<decltype(width)::value>(from, i), to, i); });
 }
 
@@ -251,11 +308,16 @@ __global__ void accumulate_kernel(float* gradient, float* sum, std::int64_t coun
 
 }  // namespace
 
-cudaError_t sum_squares(const float* gradient, std::int64_t count, double* squares, cudaStream_t stream) {
-  if (count == 0) return cudaSuccess;
-  const auto blocks = static_cast<unsigned>((count + TROUPE_CUDA_NORM_BLOCK - 1) / TROUPE_CUDA_NORM_BLOCK);
-  return launch(packs_of(count, {gradient}) > 0 ? sum_squares_kernel<kLanes> : sum_squares_kernel<1>, blocks,
-                kNormThreads, stream, gradient, count, squares);
+cudaError_t sum_squares(const TroupeCudaSquares* given, std::int32_t count, cudaStream_t stream) {
+  return by_parts(
+      given, count,
+      [](const TroupeCudaSquares& part) {
+        return SquaresPart{part, packs_of(part.count, {part.values}) > 0};
+      },
+      [](const SquaresPart& part) {
+        return static_cast<unsigned>((part.of.count + TROUPE_CUDA_NORM_BLOCK - 1) / TROUPE_CUDA_NORM_BLOCK);
+      },
+      [&](const auto& parts, dim3 blocks) { return launch(sum_squares_kernel, blocks, kNormThreads, stream, parts); });
 }
 
 cudaError_t decide(const TroupeCudaGradient* gradients, std::int32_t count, TroupeCudaControl* control,
@@ -271,21 +333,29 @@ cudaError_t lars_rate(const TroupeCudaLars& variable, float* rate, cudaStream_t 
   return launch(lars_rate_kernel, 1, kRateThreads, stream, variable, rate);
 }
 
-cudaError_t update(const TroupeCudaUpdate* update, cudaStream_t stream) {
-  const TroupeCudaUpdate& buffers = *update;
-  if (buffers.minimized < 0 || buffers.minimized >= TROUPE_CUDA_MAX_MINIMIZED) return cudaErrorInvalidValue;
-  if (buffers.count == 0) return cudaSuccess;
-  const std::int64_t packs = packs_of(buffers.count, {buffers.values, buffers.slot0, buffers.slot1, buffers.gradient,
-                                                      buffers.shadow, buffers.follower, buffers.follower_shadow});
-  return launch(update_kernel, blocks_for_elements(buffers.count, packs), kThreads, stream, buffers,
-                Follower::of(buffers.follower, buffers.follower_shadow, buffers.decay), packs);
+cudaError_t update(const TroupeCudaUpdate* given, std::int32_t count, cudaStream_t stream) {
+  for (std::int32_t i = 0; i < count; ++i) {
+    if (given[i].minimized < 0 || given[i].minimized >= TROUPE_CUDA_MAX_MINIMIZED) return cudaErrorInvalidValue;
+  }
+  return by_parts(
+      given, count,
+      [](const TroupeCudaUpdate& part) {
+        return UpdatePart{part, Follower::of(part.follower, part.follower_shadow, part.decay),
+                          packs_of(part.count, {part.values, part.slot0, part.slot1, part.gradient, part.shadow,
+                                                part.follower, part.follower_shadow})};
+      },
+      [](const UpdatePart& part) { return blocks_for_elements(part.buffers.count, part.packs); },
+      [&](const auto& parts, dim3 blocks) { return launch(update_kernel, blocks, kThreads, stream, parts); });
 }
 
-cudaError_t keep_length(const TroupeCudaKept& kept, cudaStream_t stream) {
-  if (kept.columns == 0) return cudaSuccess;
-  const int width = kept.columns == 1 ? 1 : 8;  // 32 bytes of each row, and many blocks for few columns
-  return launch(keep_length_kernel, static_cast<unsigned>((kept.columns + width - 1) / width), kKeptThreads, stream,
-                kept, width);
+cudaError_t keep_length(const TroupeCudaKept* given, std::int32_t count, cudaStream_t stream) {
+  return by_parts(
+      given, count,
+      [](const TroupeCudaKept& part) {
+        return KeptPart{part, part.columns == 1 ? 1 : 8};  // 32 bytes of each row, and many blocks for few columns
+      },
+      [](const KeptPart& part) { return static_cast<unsigned>((part.of.columns + part.width - 1) / part.width); },
+      [&](const auto& parts, dim3 blocks) { return launch(keep_length_kernel, blocks, kKeptThreads, stream, parts); });
 }
 
 cudaError_t follow(const float* values, float* average, std::uint16_t* shadow, double decay, std::int64_t count,
@@ -296,11 +366,15 @@ cudaError_t follow(const float* values, float* average, std::uint16_t* shadow, d
                 Follower::of(average, shadow, decay), count, packs, due, control);
 }
 
-cudaError_t assign(const float* from, float* to, std::int64_t count, const TroupeCudaControl* control,
+cudaError_t assign(const TroupeCudaAssign* given, std::int32_t count, const TroupeCudaControl* control,
                    cudaStream_t stream) {
-  if (count == 0) return cudaSuccess;
-  const std::int64_t packs = packs_of(count, {from, to});
-  return launch(assign_kernel, blocks_for_elements(count, packs), kThreads, stream, from, to, count, packs, control);
+  return by_parts(
+      given, count,
+      [](const TroupeCudaAssign& part) {
+        return AssignPart{part, packs_of(part.count, {part.from, part.to})};
+      },
+      [](const AssignPart& part) { return blocks_for_elements(part.of.count, part.packs); },
+      [&](const auto& parts, dim3 blocks) { return launch(assign_kernel, blocks, kThreads, stream, parts, control); });
 }
 
 cudaError_t accumulate(float* gradient, float* sum, std::int64_t count, float weight, float share, std::int32_t last,

@@ -298,9 +298,10 @@ TEST_P(CudaPluginAt, AdamAgreesWithTheReferenceAndSkipsWhatIsNotFinite) {
   const TroupeCudaGradient group = {.squares = squares, .blocks = blocks, .norm_blocks = blocks, .rules = rows};
   for (const float* given : {gradient, not_finite, gradient, gradient}) {
     update.gradient = given;
-    ASSERT_EQ(error_text(cuda().sum_squares(given, count, squares, stream_)), "");
+    const TroupeCudaSquares part{given, count, squares};
+    ASSERT_EQ(error_text(cuda().sum_squares(&part, 1, stream_)), "");
     ASSERT_EQ(error_text(cuda().decide(&group, 1, control, stream_)), "");
-    ASSERT_EQ(error_text(cuda().update(&update, stream_)), "");
+    ASSERT_EQ(error_text(cuda().update(&update, 1, stream_)), "");
   }
   for (int t = 1; t <= kSteps; ++t) expected.step(gradients, t);
 
@@ -342,24 +343,27 @@ TEST_P(CudaPluginAt, ProductsAreRowMajorWhateverIsTransposedAndHoweverTheyAreTil
   ASSERT_EQ(error_text(cuda().make_stream(&stream_)), "");
   // Small whole numbers: exact however they are added up.
   const auto value = [](std::int64_t i) { return static_cast<float>(i * 7 % 5 - 2); };
-  std::vector<float> values(8192);
+  std::vector<float> values(16384);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = value(static_cast<std::int64_t>(i));
   float* const a = to_device(values);
   float* const b = to_device(values);
   float* const bias = to_device(values);
-  // Odd, as networks have them; one tile, several, and more than one slice of k.
-  for (const auto& [m, n, k] : {ProductSizes{5, 51, 7}, ProductSizes{67, 70, 75}, ProductSizes{1, 1, 200}}) {
+  // Odd, as networks have them, and even; one tile, several, and more than one slice of k.
+  for (const auto& [m, n, k] : {ProductSizes{5, 51, 7}, ProductSizes{67, 70, 75}, ProductSizes{1, 1, 200},
+                                ProductSizes{36, 40, 72}, ProductSizes{68, 96, 132}}) {
     float* const c = to_device(std::vector<float>(m * n));
-    for (int form = 0; form < 8 * (TROUPE_CUDA_TILINGS + 1); ++form) {
+    for (int form = 0; form < 16 * (TROUPE_CUDA_TILINGS + 1); ++form) {
       const bool transpose_a = (form & 1) != 0, transpose_b = (form & 2) != 0, linear = (form & 4) != 0;
-      const int tiling = form / 8;
+      const bool tf32 = (form & 8) != 0;
+      const int tiling = form / 16;
       SCOPED_TRACE(testing::Message() << m << " x " << n << " x " << k << " " << transpose_a << transpose_b << linear
-                                      << ", tiling " << tiling);
+                                      << ", tiling " << tiling << (tf32 ? ", TF32" : ""));
       const TroupeCudaProductShape shape = {.m = m,
                                             .n = n,
                                             .k = k,
                                             .transpose_a = transpose_a,
                                             .transpose_b = transpose_b,
+                                            .tf32 = tf32,
                                             .bias = linear,
                                             .activation = linear ? 3 : 0,  // ReLU
                                             .tiling = tiling};

@@ -132,7 +132,8 @@ class Draws {
         last_(gpu.poisoned(4 * count)),
         weights_(gpu.poisoned(4 * count)),
         weighted_(gpu.poisoned(4 * count)) {}
-  void draw(const TroupeCudaReplay& table, double exponent, bool weighted) {
+  void draw(const TroupeCudaReplay& table, double exponent, bool weighted,
+            const std::vector<TroupeCudaReplayColumn>& columns = {}) {
     const TroupeCudaDraws draws{.numbers = static_cast<const std::uint64_t*>(numbers_.get()),
                                 .slots = static_cast<std::uint32_t*>(slots_.get()),
                                 .probabilities = static_cast<double*>(probabilities_.get()),
@@ -141,7 +142,8 @@ class Draws {
                                 .last = static_cast<std::int32_t*>(last_.get()),
                                 .weights = static_cast<float*>(weights_.get())};
     gpu_.check(
-        gpu_.api().replay_draw(&table, &draws, static_cast<std::int64_t>(count),
+        gpu_.api().replay_draw(&table, &draws, static_cast<std::int64_t>(count), columns.data(),
+                               static_cast<std::int32_t>(columns.size()),
                                weighted ? static_cast<float*>(weighted_.get()) : nullptr, exponent, gpu_.stream()),
         "replay_draw");
     slots = read<std::uint32_t>(gpu_, slots_.get(), count);
@@ -346,46 +348,56 @@ TEST_F(ReplayKernels, Update) {
   });
 }
 
-TEST_F(ReplayKernels, GatherColumnsOfEveryAlignment) {
+TEST_F(ReplayKernels, DrawsBringColumnsOfEveryAlignmentAndNumber) {
   each([](gpu::GpuUnderTest& gpu) {
     Rng rng(4);
     const std::vector<std::vector<std::int64_t>> signatures = {
-        {1}, {3, 5, 1, 2, 100}, {4, 8, 12}, {16, 16, 4, 48}, {68, 24, 4, 4, 68}, {4096, 2}, {7001}, {0, 3}};
+        {1},
+        {3, 5, 1, 2, 100},
+        {4, 8, 12},
+        {16, 16, 4, 48},
+        {68, 24, 4, 4, 68},
+        {4096, 2},
+        {7001},
+        {0, 3},
+        std::vector<std::int64_t>(2 * TROUPE_CUDA_REPLAY_COLUMNS + 3, 4)};
     for (const std::vector<std::int64_t>& sizes : signatures) {
       const std::int64_t packed = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
       const std::int64_t stride = (packed + 15) / 16 * 16, slots = 50;
       std::vector<std::byte> rows(static_cast<std::size_t>(stride * slots));
       for (std::byte& each : rows) each = static_cast<std::byte>(rng());
       const gpu::DeviceBytes on_rows = upload(gpu, rows);
-      for (const std::int64_t count : {1, 3, 64, 777}) {
+      for (const std::size_t count : {1, 3, 64, 777}) {
         for (const std::size_t shift : {0, 1, 4}) {
-          std::vector<std::uint32_t> drawn(static_cast<std::size_t>(count));
-          for (std::uint32_t& slot : drawn) slot = static_cast<std::uint32_t>(rng.below(50));
-          const gpu::DeviceBytes on_drawn = upload(gpu, drawn);
+          Items items(gpu, slots, 1);
+          items.insert(0, std::vector<double>(static_cast<std::size_t>(slots), 1.0));
+          items.view.levels = 0;
+          items.view.rows = static_cast<const std::uint8_t*>(on_rows.get());
+          items.view.stride = stride;
+          std::vector<std::uint64_t> drawn(count);
+          for (std::uint64_t& slot : drawn) slot = rng.below(static_cast<std::uint64_t>(slots));
           std::vector<gpu::DeviceBytes> to;
           std::vector<TroupeCudaReplayColumn> columns;
           std::int64_t offset = 0;
           for (const std::int64_t bytes : sizes) {
-            to.push_back(gpu.poisoned(static_cast<std::size_t>(count * bytes) + shift));
+            to.push_back(gpu.poisoned(count * static_cast<std::size_t>(bytes) + shift));
             columns.push_back({offset, bytes, static_cast<std::byte*>(to.back().get()) + shift});
             offset += bytes;
           }
-          gpu.check(
-              gpu.api().replay_gather(on_rows.get(), stride, static_cast<const std::uint32_t*>(on_drawn.get()), count,
-                                      columns.data(), static_cast<std::int32_t>(columns.size()), gpu.stream()),
-              "replay_gather");
+          Draws draws(gpu, drawn);
+          draws.draw(items.view, 0, false, columns);
           for (std::size_t c = 0; c < sizes.size(); ++c) {
             std::vector<std::byte> expected(shift, std::byte{0xff});
-            for (const std::uint32_t slot : drawn) {
-              const auto from = rows.begin() + slot * stride + columns[c].offset;
+            for (const std::uint64_t slot : drawn) {
+              const auto from = rows.begin() + static_cast<std::int64_t>(slot) * stride + columns[c].offset;
               expected.insert(expected.end(), from, from + sizes[c]);
             }
             ASSERT_EQ(gpu.download(to[c].get(), expected.size()), expected) << sizes[c] << " bytes, " << count;
           }
+          for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(draws.slots[i], drawn[i]) << i;
         }
       }
     }
-    EXPECT_NE(gpu.api().replay_gather(nullptr, 16, nullptr, 1, nullptr, 17, gpu.stream()), 0);
   });
 }
 

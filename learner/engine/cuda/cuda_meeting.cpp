@@ -87,7 +87,9 @@ Result<bool> CudaProgram::own_gradients_are_finite() {
     const Minimized& m = host_.minimized[i];
     if (m.shares.own.empty() || host_.idle(m)) continue;
     double* next = squares_of_[i];
-    TROUPE_TRY(sum_squares(m, m.shares.own, &next));
+    std::vector<TroupeCudaSquares> parts;
+    add_squares(m, m.shares.own, &next, &parts);
+    TROUPE_TRY(sum_squares(parts));
     std::vector<double> squares(static_cast<std::size_t>(next - squares_of_[i]));
     TROUPE_TRY(check(gpu_->api().copy(squares.data(), squares_of_[i], squares.size() * sizeof(double), stream_),
                      "reading the length of a gradient"));

@@ -149,11 +149,14 @@ Status CudaProgram::enqueue_accumulation() {
 }
 
 Status CudaProgram::enqueue_assigns() {
-  return side_by_side(host_.assigns.size(), [&](std::size_t i) {
-    return check(gpu_->api().assign(assigned_from_[i], state_.block.as<float>() + host_.assigns[i].offset,
-                                    host_.assigns[i].elements, control(), stream_),
-                 "assigning state");
-  });
+  std::vector<TroupeCudaAssign> parts;
+  for (std::size_t i = 0; i < host_.assigns.size(); ++i) {
+    parts.push_back({.from = assigned_from_[i],
+                     .to = state_.block.as<float>() + host_.assigns[i].offset,
+                     .count = host_.assigns[i].elements});
+  }
+  return check(gpu_->api().assign(parts.data(), static_cast<std::int32_t>(parts.size()), control(), stream_),
+               "assigning state");
 }
 
 std::size_t CudaProgram::first_follower(std::size_t online) const {
@@ -161,13 +164,17 @@ std::size_t CudaProgram::first_follower(std::size_t online) const {
   return static_cast<std::size_t>(found - host_.groups.begin());
 }
 
-Status CudaProgram::sum_squares(const Minimized& m, const std::vector<learner::Stretch>& of, double** squares) {
+void CudaProgram::add_squares(const Minimized& m, const std::vector<learner::Stretch>& of, double** next,
+                              std::vector<TroupeCudaSquares>* parts) const {
   for (const auto& [begin, end] : of) {
-    const float* const from = groups_[m.group].gradient.as<float>() + begin;
-    TROUPE_TRY(check(gpu_->api().sum_squares(from, end - begin, *squares, stream_), "the length of a gradient"));
-    *squares += (end - begin + kNormBlock - 1) / kNormBlock;
+    parts->push_back({groups_[m.group].gradient.as<float>() + begin, end - begin, *next});
+    *next += (end - begin + kNormBlock - 1) / kNormBlock;
   }
-  return {};
+}
+
+Status CudaProgram::sum_squares(const std::vector<TroupeCudaSquares>& parts) {
+  return check(gpu_->api().sum_squares(parts.data(), static_cast<std::int32_t>(parts.size()), stream_),
+               "the lengths of gradients");
 }
 
 Status CudaProgram::find_lars_rate(std::size_t minimized, const UpdateStretch& variable, const TroupeCudaRule* rules) {
@@ -177,8 +184,7 @@ Status CudaProgram::find_lars_rate(std::size_t minimized, const UpdateStretch& v
   double* const gradient_squares = value_squares + blocks;
   const float* const values = groups_[m.group].block.as<float>() + variable.begin;
   const float* const gradient = groups_[m.group].gradient.as<float>() + variable.begin;
-  TROUPE_TRY(check(gpu_->api().sum_squares(values, count, value_squares, stream_), "the length of a variable"));
-  TROUPE_TRY(check(gpu_->api().sum_squares(gradient, count, gradient_squares, stream_), "the length of a gradient"));
+  TROUPE_TRY(sum_squares({{values, count, value_squares}, {gradient, count, gradient_squares}}));
   const TroupeCudaLars of{.value_squares = value_squares,
                           .gradient_squares = gradient_squares,
                           .blocks = blocks,
@@ -188,11 +194,10 @@ Status CudaProgram::find_lars_rate(std::size_t minimized, const UpdateStretch& v
   return check(gpu_->api().lars_rate(&of, lars_rate_.as<float>(), stream_), "a variable's learning rate");
 }
 
-Status CudaProgram::keep_lengths(std::size_t index) {
+void CudaProgram::add_kept(std::size_t index, std::vector<TroupeCudaKept>* parts) const {
   const ParamLayout& layout = host_.groups[index].params->layout();
   const DeviceGroup& group = groups_[index];
-  return side_by_side(layout.kept.size(), [&](std::size_t k) {
-    const KeptLength& each = layout.kept[k];
+  for (const KeptLength& each : layout.kept) {
     TroupeCudaKept kept{.columns = each.columns, .length = each.length, .control = control()};
     static_assert(TROUPE_CUDA_KEPT_PARTS == 4);  // as Graph::keep_length() says
     for (std::size_t i = 0; i < each.entries.size(); ++i) {
@@ -201,91 +206,107 @@ Status CudaProgram::keep_lengths(std::size_t index) {
       kept.shadow[i] = group.shadow.bytes() > 0 ? group.shadow.as<std::uint16_t>() + entry.offset : nullptr;
       kept.rows[i] = entry.shape.elements() / each.columns;
     }
-    return check(gpu_->api().keep_length(&kept, stream_), "keeping the length of parameters");
-  });
+    parts->push_back(kept);
+  }
 }
 
-Status CudaProgram::enqueue_update() {
+Status CudaProgram::update_parts(const std::vector<TroupeCudaUpdate>& parts) {
+  return check(gpu_->api().update(parts.data(), static_cast<std::int32_t>(parts.size()), stream_),
+               "updating parameters");
+}
+
+Status CudaProgram::add_updates(std::size_t index, const TroupeCudaRule* rules, std::vector<TroupeCudaUpdate>* parts,
+                                std::vector<bool>* moved) {
+  const Minimized& m = host_.minimized[index];
+  if (!host_.due(m.spec.every_steps)) return {};
+  const ParamBuffer& params = *host_.groups[m.group].params;
+  const DeviceGroup& group = groups_[m.group];
+  const std::size_t slots = params.slots().size() - (host_.accumulates() ? 1 : 0);
+  // What keeps a length does so before anything follows it.
+  const std::size_t f = m.kept.empty() ? first_follower(m.group) : groups_.size();
+  const DeviceGroup* const follower = f < groups_.size() ? &groups_[f] : nullptr;
+  if (follower != nullptr) (*moved)[f] = true;
+  const auto part = [&](std::int64_t begin, std::int64_t end, bool decays, const float* rate = nullptr) {
+    return TroupeCudaUpdate{.values = group.section(params, 0) + begin,
+                            .slot0 = slots > 0 ? group.section(params, 1) + begin : nullptr,
+                            .slot1 = slots > 1 ? group.section(params, 2) + begin : nullptr,
+                            .gradient = group.gradient.as<float>() + begin,
+                            .shadow = group.shadow.bytes() > 0 ? group.shadow.as<std::uint16_t>() + begin : nullptr,
+                            .count = end - begin,
+                            .decays = decays,
+                            .minimized = static_cast<std::int32_t>(index),
+                            .rate = rate,
+                            .follower = follower != nullptr ? follower->block.as<float>() + begin : nullptr,
+                            .follower_shadow = follower != nullptr && follower->shadow.bytes() > 0
+                                                   ? follower->shadow.as<std::uint16_t>() + begin
+                                                   : nullptr,
+                            .decay = follower != nullptr ? host_.groups[f].decay : 0,
+                            .due = follower != nullptr ? due_of(f) : nullptr,
+                            .rules = rules,
+                            .control = control()};
+  };
+  if (m.lars) {
+    for (const UpdateStretch& variable : m.lars->stretches()) {
+      // The rate of each lies in memory that all share, and so moves its variable before the next one is found.
+      if (variable.decays) TROUPE_TRY(find_lars_rate(index, variable, rules));
+      TROUPE_TRY(update_parts(
+          {part(variable.begin, variable.end, variable.decays, variable.decays ? lars_rate_.as<float>() : nullptr)}));
+    }
+  } else if (std::ranges::all_of(m.decay, &UpdateStretch::decays)) {
+    parts->push_back(part(0, params.layout().elements, true));
+  } else {
+    for (const UpdateStretch& each : m.decay) parts->push_back(part(each.begin, each.end, each.decays));
+  }
+  return {};
+}
+
+Status CudaProgram::enqueue_update(const std::function<Status()>& beside) {
   const TroupeCudaApi& api = gpu_->api();
   TroupeCudaControl* const control = this->control();
   const auto rules = [this](std::size_t minimized) {
     return reinterpret_cast<const TroupeCudaRule*>(end_.get() + rules_at(minimized));
   };
-  if (host_.minimized.empty() || !host_.updates_now() || !host_.options.update) return enqueue_assigns();
+  if (host_.minimized.empty() || !host_.updates_now() || !host_.options.update) {
+    if (beside) TROUPE_TRY(beside());
+    return enqueue_assigns();
+  }
 
   std::array<TroupeCudaGradient, TROUPE_CUDA_MAX_MINIMIZED> judged{};
-  const auto sum_all_squares = [&](std::size_t i) -> Status {
+  std::vector<TroupeCudaSquares> squares;
+  for (std::size_t i = 0; i < host_.minimized.size(); ++i) {
     const Minimized& m = host_.minimized[i];
     judged[i].rules = rules(i);
     judged[i].squares = squares_of_[i];
-    if (host_.idle(m)) return {};
+    if (host_.idle(m)) continue;
     double* next = squares_of_[i];
-    for (const auto* list : {&m.shares.shared, &m.shares.own}) TROUPE_TRY(sum_squares(m, *list, &next));
+    for (const auto* list : {&m.shares.shared, &m.shares.own}) add_squares(m, *list, &next, &squares);
     judged[i].blocks = static_cast<std::int64_t>(m.blocks.size());
     judged[i].norm_blocks = static_cast<std::int64_t>(m.norm_blocks);
-    return {};
-  };
-  TROUPE_TRY(side_by_side(host_.minimized.size(), sum_all_squares));
+  }
+  TROUPE_TRY(sum_squares(squares));
   TROUPE_TRY(check(api.decide(judged.data(), static_cast<std::int32_t>(host_.minimized.size()), control, stream_),
                    "judging gradients"));
   std::vector<bool> moved(groups_.size(), false);  // targets and averages, in an optimiser's pass
-  const auto update_group = [&](std::size_t i) -> Status {
-    const Minimized& m = host_.minimized[i];
-    const ParamBuffer& params = *host_.groups[m.group].params;
-    const DeviceGroup& group = groups_[m.group];
-    const std::size_t slots = params.slots().size() - (host_.accumulates() ? 1 : 0);
-    // What keeps a length does so before anything follows it.
-    const std::size_t f = m.kept.empty() ? first_follower(m.group) : groups_.size();
-    const DeviceGroup* const follower = f < groups_.size() ? &groups_[f] : nullptr;
-    const auto update = [&](std::int64_t begin, std::int64_t end, bool decays, const float* rate = nullptr) -> Status {
-      const TroupeCudaUpdate part{
-          .values = group.section(params, 0) + begin,
-          .slot0 = slots > 0 ? group.section(params, 1) + begin : nullptr,
-          .slot1 = slots > 1 ? group.section(params, 2) + begin : nullptr,
-          .gradient = group.gradient.as<float>() + begin,
-          .shadow = group.shadow.bytes() > 0 ? group.shadow.as<std::uint16_t>() + begin : nullptr,
-          .count = end - begin,
-          .decays = decays,
-          .minimized = static_cast<std::int32_t>(i),
-          .rate = rate,
-          .follower = follower != nullptr ? follower->block.as<float>() + begin : nullptr,
-          .follower_shadow = follower != nullptr && follower->shadow.bytes() > 0
-                                 ? follower->shadow.as<std::uint16_t>() + begin
-                                 : nullptr,
-          .decay = follower != nullptr ? host_.groups[f].decay : 0,
-          .due = follower != nullptr ? due_of(f) : nullptr,
-          .rules = rules(i),
-          .control = control};
-      return check(api.update(&part, stream_), "updating parameters");
-    };
-    if (host_.due(m.spec.every_steps)) {
-      if (m.lars) {
-        for (const UpdateStretch& variable : m.lars->stretches()) {
-          if (variable.decays) TROUPE_TRY(find_lars_rate(i, variable, rules(i)));
-          TROUPE_TRY(update(variable.begin, variable.end, variable.decays,
-                            variable.decays ? lars_rate_.as<float>() : nullptr));
-        }
-      } else if (std::ranges::all_of(m.decay, &UpdateStretch::decays)) {
-        TROUPE_TRY(update(0, params.layout().elements, true));
-      } else {
-        for (const UpdateStretch& part : m.decay) TROUPE_TRY(update(part.begin, part.end, part.decays));
-      }
-      if (follower != nullptr) moved[f] = true;
-      TROUPE_TRY(keep_lengths(m.group));
+  const auto update_all = [&]() -> Status {
+    std::vector<TroupeCudaUpdate> parts;
+    for (std::size_t i = 0; i < host_.minimized.size(); ++i) TROUPE_TRY(add_updates(i, rules(i), &parts, &moved));
+    TROUPE_TRY(update_parts(parts));
+    std::vector<TroupeCudaKept> kept;
+    for (const Minimized& m : host_.minimized) {
+      if (host_.due(m.spec.every_steps)) add_kept(m.group, &kept);
     }
-    if (host_.accumulates()) {
-      TROUPE_TRY(check(api.fill(group.section(params, params.slots().size()), 0, bytes_of<float>(params), stream_),
-                       "clearing accumulated gradients"));
+    TROUPE_TRY(check(api.keep_length(kept.data(), static_cast<std::int32_t>(kept.size()), stream_),
+                     "keeping the lengths of parameters"));
+    for (const Minimized& m : host_.minimized) {
+      if (!host_.accumulates()) continue;
+      const ParamBuffer& params = *host_.groups[m.group].params;
+      TROUPE_TRY(
+          check(api.fill(groups_[m.group].section(params, params.slots().size()), 0, bytes_of<float>(params), stream_),
+                "clearing accumulated gradients"));
     }
     return {};
   };
-  // LARS's rates lie in memory that all groups share.
-  const bool has_lars = std::ranges::any_of(host_.minimized, [](const Minimized& m) { return m.lars.has_value(); });
-  if (has_lars) {
-    for (std::size_t i = 0; i < host_.minimized.size(); ++i) TROUPE_TRY(update_group(i));
-  } else {
-    TROUPE_TRY(side_by_side(host_.minimized.size(), update_group));
-  }
+  TROUPE_TRY(side_by_side(beside ? 2 : 1, [&](std::size_t branch) { return branch == 0 ? update_all() : beside(); }));
   for (std::size_t g = 0; g < host_.groups.size(); ++g) {
     const Group& group = host_.groups[g];
     if (group.online < 0 || moved[g]) continue;

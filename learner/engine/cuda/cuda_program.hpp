@@ -166,12 +166,20 @@ class CudaProgram final : public Executable, public FeedTarget {
   Status enqueue_node(const Node& node);
   Status enqueue_accumulation();
   Status enqueue_assigns();
-  /// Of stretches of a flat gradient, block after block from *squares on, which then is behind them.
-  Status sum_squares(const Minimized& m, const std::vector<learner::Stretch>& of, double** squares);
   /// Puts what LARS multiplies a variable's rate by into lars_rate_, where it stays until the next call.
   Status find_lars_rate(std::size_t minimized, const UpdateStretch& variable, const TroupeCudaRule* rules);
-  Status keep_lengths(std::size_t group);
-  Status enqueue_update();
+  /// Of a group.
+  void add_kept(std::size_t group, std::vector<TroupeCudaKept>* parts) const;
+  /// Of stretches of a flat gradient, block after block from *next on, which then is behind them.
+  void add_squares(const Minimized& m, const std::vector<learner::Stretch>& of, double** next,
+                   std::vector<TroupeCudaSquares>* parts) const;
+  Status sum_squares(const std::vector<TroupeCudaSquares>& parts);
+  Status update_parts(const std::vector<TroupeCudaUpdate>& parts);
+  /// Those of a minimised group, unless it is not its turn, and what they move besides; but LARS's are made at once.
+  Status add_updates(std::size_t minimized, const TroupeCudaRule* rules, std::vector<TroupeCudaUpdate>* parts,
+                     std::vector<bool>* moved);
+  /// beside: what touches nothing that an update does, and goes on while parameters move; or nothing.
+  Status enqueue_update(const std::function<Status()>& beside);
   Status run_joint(const Node& node);
   Status run_joint_here(const Node& node);
   Status reduce();
@@ -214,6 +222,7 @@ class CudaProgram final : public Executable, public FeedTarget {
   std::vector<Slice> output_slices_, metric_slices_;     ///< of host_.outputs and metrics, from results_at_ on
   std::vector<std::pair<Slice, const void*>> gathered_;  ///< results that lie elsewhere and are copied
   std::vector<float*> assigned_from_;                    ///< of host_.assigns
+  bool exchanges_apart_ = false;  ///< results and the next inputs move while parameters and states do
   std::vector<std::byte> joint_in_, joint_out_;
   Variant launch_{};  ///< under way, or the last one
   std::map<Variant, Recorded> recorded_;

@@ -47,6 +47,10 @@ class CudaProgram::Builder {
     TROUPE_TRY(make_results());
     TROUPE_TRY(allocate(made_.arena_, static_cast<std::size_t>(plan_.arena_bytes), "activations"));
     for (const PlanNode& node : plan_.nodes) TROUPE_TRY(make_node(node));
+    pass_joints_on();
+    for (std::size_t i = 0; i < made_.nodes_.size(); ++i) {
+      if (is_function(made_.nodes_[i].joint)) made_.functions_.push_back(i);
+    }
     TROUPE_TRY(order());
     TROUPE_TRY(make_end_of_step());
     find_results();
@@ -134,9 +138,7 @@ class CudaProgram::Builder {
 
   /// How many steps of one launch there may be, when each has so many bytes of results.
   int steps_per_launch(std::size_t result_bytes) const {
-    const auto on_host = [this](const PlanNode& node) {
-      return node.op == nullptr && static_cast<bool>(data_.joints[static_cast<std::size_t>(node.joint)].forward);
-    };
+    const auto on_host = [this](const PlanNode& node) { return is_function(node.joint); };
     const auto differs = [](const Minimized& m) { return m.spec.reduce != nullptr || m.spec.every_steps != 1; };
     if (host_.accumulates() || std::ranges::any_of(plan_.nodes, on_host) ||
         std::ranges::any_of(host_.minimized, differs)) {
@@ -196,7 +198,7 @@ class CudaProgram::Builder {
     call.shape = cuda_shape(from.attr.shape);
     call.valid = {host_.batch, host_.batch};
     if (from.op == nullptr) {
-      if (data_.joints[static_cast<std::size_t>(from.joint)].forward) made_.functions_.push_back(made_.nodes_.size());
+      // run by the host, or pass_joints_on()
     } else if (from.op->conv != nullptr && !is_product(from.conv)) {
       const std::int64_t parts = bf16() ? batch_parts(from.conv) : 1;
       if (parts > 1) return make_parts(from, std::move(node), parts);
@@ -400,6 +402,50 @@ class CudaProgram::Builder {
             operand.data == nullptr ? 0 : elements * dtype_bytes(static_cast<DType>(operand.dtype))};
   }
 
+  /// Whether the host runs it.
+  bool is_function(int joint) const {
+    return joint >= 0 && static_cast<bool>(data_.joints[static_cast<std::size_t>(joint)].forward);
+  }
+
+  /// Of one stripe the other joints are copies: whoever reads one reads what it was made of, and the copy is left out,
+  /// where nobody else writes either of them as long as it is read.
+  void pass_joints_on() {
+    std::vector<Node>& nodes = made_.nodes_;
+    for (std::size_t j = 0; j < nodes.size(); ++j) {
+      if (nodes[j].joint < 0 || is_function(nodes[j].joint)) continue;
+      const TroupeCudaOperand in = nodes[j].call.in[0], out = nodes[j].call.out[0];
+      if (is_read_at_the_end(range_of(out))) continue;
+      std::vector<TroupeCudaOperand*> readers;
+      const auto collect = [&](TroupeCudaCall& call) {  // false: not so simple
+        for (int i = 0; i < call.inputs; ++i) {
+          if (!range_of(call.in[i]).overlaps(range_of(out))) continue;
+          if (call.in[i].data != out.data) return false;
+          readers.push_back(&call.in[i]);
+        }
+        return std::ranges::none_of(memory_of(call).writes, [&](const MemoryRange& each) {
+          return each.overlaps(range_of(in)) || each.overlaps(range_of(out));
+        });
+      };
+      const bool simple = std::all_of(nodes.begin() + static_cast<std::ptrdiff_t>(j) + 1, nodes.end(), [&](Node& node) {
+        return collect(node.call) &&
+               std::ranges::all_of(node.chain, [&](ChainLink& link) { return collect(link.call); });
+      });
+      if (!simple) continue;
+      for (TroupeCudaOperand* const reader : readers) reader->data = in.data;
+      nodes.erase(nodes.begin() + static_cast<std::ptrdiff_t>(j--));
+    }
+  }
+
+  /// As an output, a metric or a state's next value.
+  bool is_read_at_the_end(const MemoryRange& range) {
+    const auto lies_in = [&](std::uint32_t id) {
+      const auto bytes = static_cast<std::size_t>(plan_.values[id].spec.shape.elements()) * sizeof(float);
+      return range.overlaps({static_cast<const std::byte*>(address(id)), bytes});
+    };
+    return std::ranges::any_of(plan_.outputs, lies_in) || std::ranges::any_of(plan_.metrics, lies_in) ||
+           std::ranges::any_of(plan_.assigned, lies_in);
+  }
+
   /// Branches that run at the same time need a workspace each, of which there are as many as a bounded memory has.
   Status order() {
     std::vector<NodeMemory> memory;
@@ -456,6 +502,10 @@ class CudaProgram::Builder {
 
   void find_results() {
     for (const auto& [slice, id] : gathered_) made_.gathered_.emplace_back(slice, address(id));
+    // What is gathered may be a parameter or a state, and a state may take an input's value.
+    made_.exchanges_apart_ = gathered_.empty() && std::ranges::none_of(plan_.assigned, [this](std::uint32_t id) {
+                               return plan_.values[plan_.values[id].root].storage == Storage::kInput;
+                             });
   }
 
   CudaProgram& made_;

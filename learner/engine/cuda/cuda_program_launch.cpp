@@ -210,6 +210,7 @@ Status CudaProgram::enqueue(const Stretch& stretch) {
     TROUPE_TRY(check(api.copy(end_.get(), host_rules_.get(), host_rules_.bytes(), stream_),
                      "sending the optimisers' constants"));
   }
+  if (stretch.inputs) TROUPE_TRY(enqueue_inputs(0));
   for (int step = 0; step < launch_.steps; ++step) TROUPE_TRY(enqueue_step(stretch, step));
   if (!stretch.results) return {};
   const std::byte* const from = launch_.steps > 1 ? rows_.get() : results();
@@ -276,23 +277,29 @@ Status CudaProgram::side_by_side(std::size_t count, const std::function<Status(s
 
 Status CudaProgram::enqueue_step(const Stretch& stretch, int step) {
   const TroupeCudaApi& api = gpu_->api();
-  if (stretch.inputs) TROUPE_TRY(enqueue_inputs(step));
   if (recording_) {
     TROUPE_TRY(record_nodes(stretch));
   } else {
     for (std::size_t i = stretch.begin; i < stretch.end; ++i) TROUPE_TRY(enqueue_node(nodes_[i]));
   }
   if (stretch.accumulate) TROUPE_TRY(enqueue_accumulation());
-  if (stretch.update) TROUPE_TRY(enqueue_update());
-  if (!stretch.results) return {};
-  for (const auto& [to, from] : gathered_) {
-    TROUPE_TRY(check(api.copy(results() + to.offset, from, to.bytes, stream_), "gathering results"));
-  }
-  if (launch_.inputs == Inputs::kFed) TROUPE_TRY(feed_->enqueue_outputs(step, control(), stream_));
-  if (launch_.steps == 1) return {};
-  return check(
-      api.copy(rows_.get() + static_cast<std::size_t>(step) * result_bytes_, results(), result_bytes_, stream_),
-      "gathering results");
+  // What this step has put out, and what the next one takes in.
+  const auto exchange = [&]() -> Status {
+    if (!stretch.results) return {};
+    for (const auto& [to, from] : gathered_) {
+      TROUPE_TRY(check(api.copy(results() + to.offset, from, to.bytes, stream_), "gathering results"));
+    }
+    if (launch_.inputs == Inputs::kFed) TROUPE_TRY(feed_->enqueue_outputs(step, control(), stream_));
+    if (launch_.steps == 1) return {};
+    TROUPE_TRY(
+        check(api.copy(rows_.get() + static_cast<std::size_t>(step) * result_bytes_, results(), result_bytes_, stream_),
+              "gathering results"));
+    return step + 1 < launch_.steps ? enqueue_inputs(step + 1) : Status();
+  };
+  if (!stretch.update) return exchange();
+  if (exchanges_apart_) return enqueue_update(exchange);
+  TROUPE_TRY(enqueue_update({}));
+  return exchange();
 }
 
 Status CudaProgram::enqueue_inputs(int step) {

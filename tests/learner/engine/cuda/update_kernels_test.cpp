@@ -80,7 +80,8 @@ TEST_F(UpdateKernels, AddUpSquaresByBlocks) {
         const OnGpu<float> gradient(gpu, x, shift);
         const auto blocks = static_cast<std::size_t>((count + TROUPE_CUDA_NORM_BLOCK - 1) / TROUPE_CUDA_NORM_BLOCK);
         const OnGpu<double> squares(gpu, std::vector<double>(blocks, NAN));
-        gpu.check(gpu.api().sum_squares(gradient.get(), count, squares.get(), gpu.stream()), "sum_squares");
+        const TroupeCudaSquares part{gradient.get(), count, squares.get()};
+        gpu.check(gpu.api().sum_squares(&part, 1, gpu.stream()), "sum_squares");
         const std::vector<double> got = squares.read();
         for (std::size_t b = 0; b < blocks; ++b) {
           double expected = 0;
@@ -95,7 +96,8 @@ TEST_F(UpdateKernels, AddUpSquaresByBlocks) {
     x[9999] = 1e30F;  // its square is too large
     const OnGpu<float> gradient(gpu, x);
     const OnGpu<double> squares(gpu, std::vector<double>(3));
-    gpu.check(gpu.api().sum_squares(gradient.get(), 10'000, squares.get(), gpu.stream()), "sum_squares");
+    const TroupeCudaSquares part{gradient.get(), 10'000, squares.get()};
+    gpu.check(gpu.api().sum_squares(&part, 1, gpu.stream()), "sum_squares");
     const std::vector<double> got = squares.read();
     EXPECT_TRUE(std::isfinite(got[0]));
     EXPECT_TRUE(std::isnan(got[1]));
@@ -309,7 +311,7 @@ TEST_F(UpdateKernels, UpdateAsTheProcessorsDo) {
                                     .rate = c.rate == 1 ? nullptr : rate.get(),
                                     .rules = rules.get(),
                                     .control = on_state.get()};
-            gpu.check(gpu.api().update(&update, gpu.stream()), "update");
+            gpu.check(gpu.api().update(&update, 1, gpu.stream()), "update");
             update = {};  // host memory may go at once
 
             const float* gradients[] = {gradient.data()};
@@ -434,7 +436,7 @@ TEST_F(UpdateKernels, AnUpdateMovesWhatFollowsInTheSamePass) {
                                       .due = due.get(),
                                       .rules = rules.get(),
                                       .control = state.get()};
-        gpu.check(gpu.api().update(&update, gpu.stream()), "update");
+        gpu.check(gpu.api().update(&update, 1, gpu.stream()), "update");
         const std::vector<float> now = values.read(), got = follower.read();
         EXPECT_EQ(now == numbers(count, 1), c.skip) << "the update itself";
         const bool moves = !c.skip && c.due;
@@ -459,8 +461,44 @@ TEST_F(UpdateKernels, StatesAreAssignedUnlessTheStepIsSkipped) {
         const std::vector<float> from = numbers(count, 1), to = numbers(count, 2);
         const OnGpu<float> on_from(gpu, from, 1), on_to(gpu, to);
         const OnGpu<TroupeCudaControl> state(gpu, {control(skip)});
-        gpu.check(gpu.api().assign(on_from.get(), on_to.get(), count, state.get(), gpu.stream()), "assign");
+        const TroupeCudaAssign part{on_from.get(), on_to.get(), count};
+        gpu.check(gpu.api().assign(&part, 1, state.get(), gpu.stream()), "assign");
         ASSERT_EQ(on_to.read(), skip ? to : from) << count;
+      }
+    }
+  });
+}
+
+TEST_F(UpdateKernels, AnyNumberOfPartsAreEachAsAlone) {
+  each([](gpu::GpuUnderTest& gpu) {
+    for (const std::size_t count : {0, 1, 15, 16, 17, 40}) {
+      const OnGpu<TroupeCudaControl> state(gpu, {control(false)});
+      std::vector<std::vector<float>> values;
+      std::vector<std::unique_ptr<OnGpu<float>>> from, to;
+      std::vector<std::unique_ptr<OnGpu<double>>> squares;
+      std::vector<TroupeCudaAssign> assigned;
+      std::vector<TroupeCudaSquares> squared;
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::int64_t size = i % 5 == 3 ? 0 : static_cast<std::int64_t>(i % 7 * 1000 + 1);
+        values.push_back(numbers(size, static_cast<int>(i)));
+        from.push_back(std::make_unique<OnGpu<float>>(gpu, values.back(), i % 2));
+        to.push_back(std::make_unique<OnGpu<float>>(gpu, numbers(size, 99)));
+        squares.push_back(std::make_unique<OnGpu<double>>(gpu, std::vector<double>(2, -1)));
+        assigned.push_back({from.back()->get(), to.back()->get(), size});
+        squared.push_back({from.back()->get(), size, squares.back()->get()});
+      }
+      const auto parts = static_cast<std::int32_t>(count);
+      gpu.check(gpu.api().assign(assigned.data(), parts, state.get(), gpu.stream()), "assign");
+      gpu.check(gpu.api().sum_squares(squared.data(), parts, gpu.stream()), "sum_squares");
+      gpu.wait();
+      for (std::size_t i = 0; i < count; ++i) {
+        ASSERT_EQ(to[i]->read(), values[i]) << i << " of " << count;
+        const std::vector<double> got = squares[i]->read();
+        double sum = 0, expected = 0;
+        for (std::size_t b = 0; b * TROUPE_CUDA_NORM_BLOCK < values[i].size(); ++b) sum += got[b];
+        for (const float x : values[i]) expected += double{x} * x;
+        ASSERT_NEAR(sum, expected, 1e-5 * expected) << i << " of " << count;
+        if (values[i].size() <= TROUPE_CUDA_NORM_BLOCK) ASSERT_EQ(got[1], -1) << i << " of " << count;
       }
     }
   });
@@ -513,7 +551,7 @@ TEST_F(UpdateKernels, ColumnsKeepTheirLengthAsOnTheProcessor) {
                                   .columns = columns,
                                   .length = 2.5,
                                   .control = on_state.get()};
-        gpu.check(gpu.api().keep_length(&kept, gpu.stream()), "keep_length");
+        gpu.check(gpu.api().keep_length(&kept, 1, gpu.stream()), "keep_length");
         std::vector<float> expected = values;
         std::vector<std::uint16_t> shadow(values.size(), 7);
         if (!skip) KeptLengths(layout).restore(expected.data(), shadow.data());
