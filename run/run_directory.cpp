@@ -282,9 +282,10 @@ Result<RunDirectory> open_run_directory(const fs::path& path) {
     return Error{Code::kNotFound, fmt::format("{}: not the directory of a run: it has no config.toml", run.shown())};
   }
   if (fs::is_empty(run.config(), error)) {
-    return Error{Code::kCorrupt, fmt::format("{}: its config.toml is empty, expected what the run was begun with: put it "
-                                             "back from a copy, or begin a new run",
-                                             run.shown())};
+    return Error{Code::kCorrupt,
+                 fmt::format("{}: its config.toml is empty, expected what the run was begun with: put it "
+                             "back from a copy, or begin a new run",
+                             run.shown())};
   }
   return run;
 }
