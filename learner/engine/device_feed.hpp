@@ -27,6 +27,8 @@ class DeviceFeed {
   /// Before every launch, not recorded: sends what the launch needs and orders it behind other streams. After an error
   /// the launch has not begun, and nothing has changed.
   virtual Status before_launch(int steps, TroupeCudaStream* stream) = 0;
+  // The two that follow may go on while the step before, or this one, moves its parameters, which they do not touch.
+
   /// Recorded: fills the program's inputs for step `step` of the launch, counted from 0.
   virtual Status enqueue_inputs(int step, TroupeCudaStream* stream) = 0;
   /// Recorded: takes the outputs of that step. control->skip, on the GPU, says that it did not count.

@@ -264,7 +264,10 @@ TEST_F(TrainCommand, TooFewAddressesAbortNothing) {
     std::filesystem::remove_all(path() / "a");
     const ProgramResult result = run_script(
         path(), fmt::format("ulimit -v {}; troupe train small.toml --run-dir a --set max_env_steps=400\n", kilobytes));
-    EXPECT_TRUE(result.exit_code == 0 || result.exit_code == 1) << kilobytes << ": " << result.exit_code << result.err;
+    // glibc itself ends a process where it cannot remember which of a thread's variables are to be destroyed.
+    const bool by_glibc = result.err.find("Fatal glibc error: failed to register TLS destructor") != std::string::npos;
+    EXPECT_TRUE(result.exit_code == 0 || result.exit_code == 1 || by_glibc)
+        << kilobytes << ": " << result.exit_code << result.err;
   }
 }
 
