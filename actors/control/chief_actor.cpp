@@ -146,6 +146,8 @@ void ChiefActor::stop() {
   if (std::exchange(stopping_, true)) return;
   const bool leads = !superseded();
   ended_ = true;
+  // One that was begun because it was time: nobody waits for it, and the nodes that leave now have not failed it.
+  if (cut_ && cut_->promises.empty() && next_cut_.empty()) cut_.reset();
   journal_.over = over_;
   write_journal();
   for (const auto& [name, node] : membership_.nodes()) {

@@ -50,6 +50,7 @@ caf::response_promise ChiefActor::ask_cut(Duration patience) {
 }
 
 void ChiefActor::periodic_cut() {
+  if (stopping_) return;
   delayed_send(this, options_.checkpoint_period, checkpoint_atom::value, true);
   if (!cut_) return begin_cut({}, options_.cut_deadline);
   if (cut_->captured) {

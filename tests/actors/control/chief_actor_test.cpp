@@ -34,6 +34,8 @@ class Chief : public ::testing::Test {
   RuntimeOptions options(std::vector<PlacedNode> placement) {
     RuntimeOptions options;
     options.chief.placement = std::move(placement);
+    options.checkpoint_period = checkpoint_period_;
+    options.write_cut = [](std::shared_ptr<const Cut>) { return Status(); };
     options.chief.journal.save = [this](const ChiefJournal& journal) -> Status {
       ++disk_.tries;
       if (!disk_.broken.empty()) return Error{Code::kIo, disk_.broken};
@@ -91,6 +93,7 @@ class Chief : public ::testing::Test {
   using Numbers = std::vector<std::uint32_t>;
 
   JournalDisk disk_;
+  Duration checkpoint_period_{};
   Topology topology_ = testing::counting(3, 10, 2, nullptr);
   std::optional<LoneChief> chief_;
 };
@@ -248,6 +251,25 @@ TEST_F(Chief, ACheckpointWhoseNumberCannotBeKeptFailsAndTheNextOneIsTaken) {
   const auto cuts = chief().told(ControlKind::kCut);
   ASSERT_EQ(cuts.size(), 1u);
   EXPECT_EQ(cuts[0].second.number, disk_.kept.cuts_begun);
+}
+
+TEST_F(Chief, ACutThatNobodyAskedForEndsWithoutAWordWhenTheRunIsToStop) {
+  checkpoint_period_ = milliseconds(400);
+  topology_ = testing::counting(1, 10, 2, nullptr);
+  begin({{"chief", {}}, {"worker", {{"collector", {0}}, {"counter", {0}}}}});
+  Control join = join_of("worker", 7);
+  join.texts = {"collector", "counter"};
+  chief().hear("worker", join);
+  say("worker", ControlKind::kUp, 7, 1, {{"collector", 0, 0, 0, false}});
+  say("worker", ControlKind::kUp, 7, 1, {{"counter", 0, 0, 0, false}});
+  chief().pass(milliseconds(450));
+  ASSERT_EQ(chief().told(ControlKind::kCut).size(), 1u);
+  ::testing::internal::CaptureStderr();
+  chief().stop();
+  chief().pass(milliseconds(450));
+  EXPECT_TRUE(chief().told(ControlKind::kCut).empty()) << "it is time again, and nodes are leaving";
+  say("worker", ControlKind::kLeave, 7, 1);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), ::testing::Not(HasSubstr("TRP-E601")));
 }
 
 TEST_F(Chief, ATermThatIsNotKeptIsNotSpokenIn) {
