@@ -293,6 +293,9 @@ struct Runtime::Impl {
     if (self->has_next_message()) self->receive(on_ended, on_done, on_status);
   }
 
+  void pass_status_on() {
+    if (status && options.tell_status) options.tell_status(*std::exchange(status, std::nullopt));
+  }
   /// Passes on what the chief has answered, and asks it again when it is time.
   void tell_status() {
     if (options.status_period == Duration{} || !leads()) return;
@@ -303,7 +306,7 @@ struct Runtime::Impl {
       told_at = Duration{1};
       return;
     }
-    if (status) options.tell_status(*std::exchange(status, std::nullopt));
+    pass_status_on();
     if (!first && now - told_at < options.status_period) return;
     told_at = now;
     self->send(chief, status_atom::value);
@@ -405,7 +408,7 @@ Runtime::~Runtime() { stop(); }
 Duration Runtime::stop() {
   if (!impl_->node) return impl_->clock.now();
   // What the chief has answered since run() ended: of a short run it is the only answer.
-  if (impl_->status && impl_->options.tell_status) impl_->options.tell_status(*std::exchange(impl_->status, {}));
+  impl_->pass_status_on();
   // The chief passes it on to all nodes, this one among them.
   impl_->self->send(impl_->leads() ? impl_->chief : impl_->node, stop_atom::value);
   impl_->chief = nullptr;
@@ -468,7 +471,7 @@ Result<std::string> Runtime::status() {
   const Duration give_up = impl_->clock.now() + kStatusDeadline;
   while (!impl_->status && !impl_->broken && impl_->clock.now() < give_up) impl_->advance();
   if (!impl_->status) return Error{Code::kDeadlineExceeded, "status: the chief did not answer"};
-  return *std::move(impl_->status);
+  return *std::exchange(impl_->status, std::nullopt);
 }
 
 }  // namespace troupe::actors

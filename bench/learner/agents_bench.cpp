@@ -86,30 +86,21 @@ void step(benchmark::State& state, const Agent& agent, int stripes) {
   state.SetLabel("steps/s");
 }
 
-/// Launches of as many steps as there can be; the next one's batches go over while one runs.
-class Launches {
- public:
-  Launches(const Agent& agent, const Device& device, bool tf32 = false)
-      : learner_(agent, {.device = device, .tf32 = tf32, .plans = PlanChoice::kMeasured}),
-        steps_(bench::tiny(learner_.replicator().steps_per_launch(), 1)) {
-    stage();
-  }
-  double steps_per_second() {
-    return steps_ / bench::seconds_of([this] {
-             learner_.replicator().begin().value();
-             stage();
-             learner_.replicator().finish().value();
-           });
-  }
-
- private:
-  void stage() {
-    while (learner_.replicator().staged() < steps_) learner_.stage();
-  }
-
-  Learner learner_;
-  const int steps_;
-};
+/// Steps a second in launches of as many as there can be; the next one's batches go over while one runs.
+double launched(const Agent& agent, const Device& device, bool tf32 = false) {
+  Learner learner(agent, {.device = device, .tf32 = tf32, .plans = PlanChoice::kMeasured});
+  Replicator& replicator = learner.replicator();
+  const int steps = bench::tiny(replicator.steps_per_launch(), 1);
+  const auto stage = [&] {
+    while (replicator.staged() < steps) learner.stage();
+  };
+  stage();
+  return steps / bench::seconds_of([&] {
+           replicator.begin().value();
+           stage();
+           replicator.finish().value();
+         });
+}
 
 Agent drqv2_of_images() {
   drqv2::Options options;
@@ -159,14 +150,13 @@ void register_gpu_rows() {
   for (Agent& agent : all) {
     agent.batch = bench::tiny<std::int64_t>(agent.batch, 4);
     bench::add_row(std::string(agent.name) + "_step", "steps/s", [=](benchmark::UserCounters& counters) {
-      Launches own(agent, gpu_device(bench::device_index()));
-      counters["value"] = own.steps_per_second();
-      if (pjrt) counters["vs_pjrt"] = Launches(agent, {"pjrt:cuda", bench::device_index()}).steps_per_second();
+      counters["value"] = launched(agent, gpu_device(bench::device_index()));
+      if (pjrt) counters["vs_pjrt"] = launched(agent, {"pjrt:cuda", bench::device_index()});
     });
   }
   const Device gpu = gpu_device(bench::device_index());
   bench::add_row("flashsac_step_tf32", "steps/s", [gpu, flashsac = all[all.size() - 2]](auto& counters) {
-    counters["value"] = Launches(flashsac, gpu, true).steps_per_second();
+    counters["value"] = launched(flashsac, gpu, true);
   });
   bench::add_row("drqv2_gpu_replay", "steps/s",
                  [gpu, drqv2 = all.back()](auto& counters) { counters["value"] = from_gpu_replay(drqv2, gpu); });

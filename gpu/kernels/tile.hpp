@@ -6,7 +6,6 @@
 
 #include <cstdint>
 
-#include <troupe/gpu/api.h>
 #include <troupe/gpu/kernels/activation.hpp>
 
 namespace troupe_cuda {

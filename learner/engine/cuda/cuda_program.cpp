@@ -306,7 +306,7 @@ Status CudaProgram::enqueue_update(const std::function<Status()>& beside) {
     }
     return {};
   };
-  TROUPE_TRY(side_by_side(beside ? 2 : 1, [&](std::size_t branch) { return branch == 0 ? update_all() : beside(); }));
+  TROUPE_TRY(beside ? side_by_side(update_all, beside) : update_all());
   for (std::size_t g = 0; g < host_.groups.size(); ++g) {
     const Group& group = host_.groups[g];
     if (group.online < 0 || moved[g]) continue;

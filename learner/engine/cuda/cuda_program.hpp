@@ -160,8 +160,8 @@ class CudaProgram final : public Executable, public FeedTarget {
   /// What is recorded next follows these.
   Status record_after(const std::vector<TroupeCudaPoint*>& points);
   Result<TroupeCudaPoint*> recorded_last();
-  /// enqueue(0), ... enqueue(count - 1), which touch nothing in common, as branches.
-  Status side_by_side(std::size_t count, const std::function<Status(std::size_t)>& enqueue);
+  /// Both, which touch nothing in common, as branches.
+  Status side_by_side(const std::function<Status()>& one, const std::function<Status()>& other);
   Status enqueue_inputs(int step);
   Status enqueue_node(const Node& node);
   Status enqueue_accumulation();

@@ -259,20 +259,18 @@ Status CudaProgram::record_nodes(const Stretch& stretch) {
   return record_after(last);
 }
 
-Status CudaProgram::side_by_side(std::size_t count, const std::function<Status(std::size_t)>& enqueue) {
-  std::vector<TroupeCudaPoint*> ends;
-  TroupeCudaPoint* start = nullptr;
-  if (recording_) {
-    TROUPE_ASSIGN(start, recorded_last());
+Status CudaProgram::side_by_side(const std::function<Status()>& one, const std::function<Status()>& other) {
+  if (!recording_) {
+    TROUPE_TRY(one());
+    return other();
   }
-  for (std::size_t i = 0; i < count; ++i) {
-    if (recording_) TROUPE_TRY(record_after({start}));
-    TROUPE_TRY(enqueue(i));
-    if (!recording_) continue;
-    TROUPE_ASSIGN(TroupeCudaPoint* const end, recorded_last());
-    ends.push_back(end);
-  }
-  return ends.empty() ? Status() : record_after(ends);
+  TROUPE_ASSIGN(TroupeCudaPoint* const start, recorded_last());
+  TROUPE_TRY(one());
+  TROUPE_ASSIGN(TroupeCudaPoint* const end, recorded_last());
+  TROUPE_TRY(record_after({start}));
+  TROUPE_TRY(other());
+  TROUPE_ASSIGN(TroupeCudaPoint* const other_end, recorded_last());
+  return record_after({end, other_end});
 }
 
 Status CudaProgram::enqueue_step(const Stretch& stretch, int step) {

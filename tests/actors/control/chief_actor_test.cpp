@@ -55,6 +55,16 @@ class Chief : public ::testing::Test {
   void begin(std::vector<PlacedNode> placement) {
     chief_.emplace(options(std::move(placement)), topology_, disk_.kept);
   }
+  /// Node "worker" of birth 7 hosts both instances, and they are up.
+  void begin_with_one_worker() {
+    topology_ = testing::counting(1, 10, 2, nullptr);
+    begin({{"chief", {}}, {"worker", {{"collector", {0}}, {"counter", {0}}}}});
+    Control join = join_of("worker", 7);
+    join.texts = {"collector", "counter"};
+    chief().hear("worker", join);
+    say("worker", ControlKind::kUp, 7, 1, {{"collector", 0, 0, 0, false}});
+    say("worker", ControlKind::kUp, 7, 1, {{"counter", 0, 0, 0, false}});
+  }
   /// The process goes, and another one comes.
   void next_chief() { chief_.reset(); }
 
@@ -232,13 +242,7 @@ TEST_F(Chief, AnInstanceIsRestartedOnlyWhenTheJournalHasItsNumber) {
 }
 
 TEST_F(Chief, ACheckpointWhoseNumberCannotBeKeptFailsAndTheNextOneIsTaken) {
-  topology_ = testing::counting(1, 10, 2, nullptr);
-  begin({{"chief", {}}, {"worker", {{"collector", {0}}, {"counter", {0}}}}});
-  Control join = join_of("worker", 7);
-  join.texts = {"collector", "counter"};
-  chief().hear("worker", join);
-  say("worker", ControlKind::kUp, 7, 1, {{"collector", 0, 0, 0, false}});
-  say("worker", ControlKind::kUp, 7, 1, {{"counter", 0, 0, 0, false}});
+  begin_with_one_worker();
   disk_.broken = "write chief.json: Input/output error";
   chief().checkpoint();
   ASSERT_EQ(chief().checkpoints().size(), 1u);
@@ -255,13 +259,7 @@ TEST_F(Chief, ACheckpointWhoseNumberCannotBeKeptFailsAndTheNextOneIsTaken) {
 
 TEST_F(Chief, ACutThatNobodyAskedForEndsWithoutAWordWhenTheRunIsToStop) {
   checkpoint_period_ = milliseconds(400);
-  topology_ = testing::counting(1, 10, 2, nullptr);
-  begin({{"chief", {}}, {"worker", {{"collector", {0}}, {"counter", {0}}}}});
-  Control join = join_of("worker", 7);
-  join.texts = {"collector", "counter"};
-  chief().hear("worker", join);
-  say("worker", ControlKind::kUp, 7, 1, {{"collector", 0, 0, 0, false}});
-  say("worker", ControlKind::kUp, 7, 1, {{"counter", 0, 0, 0, false}});
+  begin_with_one_worker();
   chief().pass(milliseconds(450));
   ASSERT_EQ(chief().told(ControlKind::kCut).size(), 1u);
   ::testing::internal::CaptureStderr();
