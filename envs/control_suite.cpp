@@ -57,16 +57,21 @@ Result<std::filesystem::path> model_file(const TaskEntry& entry) {
 MakeEnvironment shared_tasks(const std::string& name) {
   struct Shared {
     std::mutex mutex;
-    SharedModel model;  // until the first call: none
+    SharedModel simulated, drawn;  // none until it is first wanted
   };
-  return [&entry = find_entry(name),
-          shared = std::make_shared<Shared>()](std::uint64_t seed) -> Result<std::unique_ptr<Environment>> {
+  const TaskEntry& entry = find_entry(name);
+  const auto models = [&entry, shared = std::make_shared<Shared>()](Textures textures) -> Result<SharedModel> {
     const std::lock_guard lock(shared->mutex);
-    if (shared->model == nullptr) {
+    SharedModel& model = textures == Textures::kAll ? shared->drawn : shared->simulated;
+    if (model == nullptr) {
       TROUPE_ASSIGN(const std::filesystem::path file, model_file(entry));
-      TROUPE_ASSIGN(shared->model, load_model(file, entry.change));
+      TROUPE_ASSIGN(model, load_model(file, entry.change, textures));
     }
-    return {std::make_unique<MujocoEnvironment>(entry, shared->model, seed)};
+    return model;
+  };
+  return [&entry, models](std::uint64_t seed) -> Result<std::unique_ptr<Environment>> {
+    TROUPE_ASSIGN(auto made, MujocoEnvironment::make(entry, models, seed));
+    return {std::move(made)};
   };
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <type_traits>
 #include <utility>
 
@@ -70,8 +71,15 @@ std::array<char, 48> padded(const std::string& name) {
 
 }  // namespace
 
-MujocoEnvironment::MujocoEnvironment(const TaskEntry& entry, SharedModel model, std::uint64_t seed)
-    : task_(entry.make(*model)),
+Result<std::unique_ptr<MujocoEnvironment>> MujocoEnvironment::make(const TaskEntry& entry, Models models,
+                                                                   std::uint64_t seed) {
+  TROUPE_ASSIGN(SharedModel model, models(Textures::kNone));
+  return std::unique_ptr<MujocoEnvironment>(new MujocoEnvironment(entry, std::move(model), std::move(models), seed));
+}
+
+MujocoEnvironment::MujocoEnvironment(const TaskEntry& entry, SharedModel model, Models models, std::uint64_t seed)
+    : models_(std::move(models)),
+      task_(entry.make(*model)),
       physics_(std::move(model), task_->changes()),
       random_(seed),
       sub_steps_(static_cast<int>(std::lround(entry.control_dt_s / physics_.model().opt.timestep))) {
@@ -172,15 +180,16 @@ Status MujocoEnvironment::restore_state(std::span<const std::byte> state) {
 }
 
 Result<Renderer*> MujocoEnvironment::renderer(const RenderOptions& options) {
-  const auto found = std::ranges::find_if(renderers_, [&](const Drawing& drawing) {
+  auto found = std::ranges::find_if(renderers_, [&](const Drawing& drawing) {
     const RenderOptions& other = drawing.renderer->options();
     return other.height == options.height && other.width == options.width && other.profile == options.profile;
   });
   if (found == renderers_.end()) {
-    TROUPE_ASSIGN(auto made, Renderer::make(physics_.model(), options));
+    TROUPE_ASSIGN(const SharedModel textured, models_(Textures::kAll));
+    TROUPE_ASSIGN(auto made, Renderer::make(*textured, options));
     if (renderers_.size() == kMostRenderers) renderers_.erase(renderers_.begin());
-    renderers_.push_back({std::move(made), true});
-    return renderers_.back().renderer.get();
+    renderers_.push_back({std::move(made), physics_.heights().empty()});
+    found = std::prev(renderers_.end());
   }
   if (!found->has_heights) TROUPE_TRY(found->renderer->take_heights(physics_.model()));
   found->has_heights = true;

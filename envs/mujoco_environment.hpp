@@ -2,6 +2,7 @@
 // dm_control's control.Environment: a Task on a Physics with a time limit. All suite environments are this class with
 // another task.
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,8 +17,11 @@ namespace troupe::envs {
 
 class MujocoEnvironment final : public Environment {
  public:
-  /// model: of entry.model and entry.change.
-  MujocoEnvironment(const TaskEntry& entry, SharedModel model, std::uint64_t seed);
+  /// The model of entry.model and entry.change; a simulation needs none of its textures.
+  using Models = std::function<Result<SharedModel>(Textures)>;
+
+  /// models: is asked for all textures when a frame is first wanted. Errors: those of `models`.
+  static Result<std::unique_ptr<MujocoEnvironment>> make(const TaskEntry& entry, Models models, std::uint64_t seed);
 
   const EnvSpec& spec() const override { return spec_; }
   Result<TimeStep> reset(std::uint64_t seed, std::span<std::byte> observation) override;
@@ -31,6 +35,8 @@ class MujocoEnvironment final : public Environment {
   Physics& physics() { return physics_; }
 
  private:
+  MujocoEnvironment(const TaskEntry& entry, SharedModel model, Models models, std::uint64_t seed);
+
   enum class Phase : std::uint32_t { kNeedsReset = 0, kInEpisode = 1 };
 
   void observe(std::span<std::byte> observation);
@@ -38,6 +44,7 @@ class MujocoEnvironment final : public Environment {
   Result<Renderer*> renderer(const RenderOptions& options);
   void heights_have_changed();
 
+  Models models_;
   std::unique_ptr<Task> task_;
   Physics physics_;
   NumpyRandom random_;

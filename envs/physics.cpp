@@ -60,9 +60,21 @@ PartPlace place_of(ModelPart part) {
   TROUPE_CHECK(false, "model part {} is none of those of numbers", static_cast<int>(part));
 }
 
+/// One pixel for each, so that materials find theirs and all else compiles to what it would be.
+void blank_textures(mjSpec& source) {
+  for (mjsElement* each = mjs_firstElement(&source, mjOBJ_TEXTURE); each != nullptr;
+       each = mjs_nextElement(&source, each)) {
+    mjsTexture& texture = *mjs_asTexture(each);
+    mjs_setString(texture.file, "");
+    texture.builtin = mjBUILTIN_FLAT;
+    texture.mark = mjMARK_NONE;
+    texture.width = texture.height = 1;
+  }
+}
+
 }  // namespace
 
-Result<SharedModel> load_model(const std::filesystem::path& file, const ModelChanges& changes) {
+Result<SharedModel> load_model(const std::filesystem::path& file, const ModelChanges& changes, Textures textures) {
   install_log_handler();
   const auto failed = [&](const char* message) {
     return Error{Code::kIo, fmt::format("load model {}: {}", file.string(), message)};
@@ -73,6 +85,7 @@ Result<SharedModel> load_model(const std::filesystem::path& file, const ModelCha
       mj_parseXML(file.c_str(), nullptr, message.data(), static_cast<int>(message.size())), mj_deleteSpec);
   if (source == nullptr) return failed(message.data());
   if (changes.source != nullptr) changes.source(*source);
+  if (textures == Textures::kNone) blank_textures(*source);
   mjModel* model = mj_compile(source.get(), nullptr);
   if (model == nullptr) return failed(mjs_getError(source.get()));
   if (changes.compiled != nullptr) changes.compiled(*model);

@@ -362,6 +362,15 @@ TEST(Environment, TheTerrainIsSavedWithTheState) {
   expect_same_course(one, other, 20);
 }
 
+TEST(Environment, OneThatOnlyMovesHoldsNoTextures) {
+  Player player("walker-walk");
+  auto* const env = dynamic_cast<MujocoEnvironment*>(player.env.get());
+  ASSERT_NE(env, nullptr);
+  const mjModel& model = env->physics().model();
+  EXPECT_GT(model.ntex, 0);
+  EXPECT_LE(model.ntexdata, 6 * 3 * model.ntex);  // a sky box has six sides
+}
+
 TEST(Environment, ATaskMayEndItsEpisodeWithDiscountZero) {
   Player player("lqr-lqr_2_1");
   ASSERT_TRUE(player.reset().ok());
