@@ -37,10 +37,11 @@ if(TROUPE_TESTS AND NOT EXISTS "${TROUPE_TEST_PYTHON}")
   set(TROUPE_TEST_PYTHON "${found}" CACHE FILEPATH "" FORCE)
 endif()
 
-# troupe_test(NAME SOURCES ... LINK ... [LABELS slow] [CONFIGURATIONS Slow]): one GoogleTest program; each TEST is one
-# ctest entry. With a configuration the program is one entry, run only where `ctest -C` asks for it.
+# troupe_test(NAME SOURCES ... LINK ... [LABELS slow] [CONFIGURATIONS Slow] [HAS_SLOW]): one GoogleTest program; each
+# TEST is one ctest entry. With a configuration the program is one entry, run only where `ctest -C` asks for it. With
+# HAS_SLOW that holds for those of its tests whose suites are called Slow...: they are one entry, NAME.slow.
 function(troupe_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK;LABELS;CONFIGURATIONS" ${ARGN})
+  cmake_parse_arguments(ARG "HAS_SLOW" "TIMEOUT" "SOURCES;LINK;LABELS;CONFIGURATIONS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
@@ -56,7 +57,11 @@ function(troupe_test name)
     add_test(NAME ${name} CONFIGURATIONS ${ARG_CONFIGURATIONS} COMMAND ${name})
     set_tests_properties(${name} PROPERTIES ${properties})
   else()
-    gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES ${properties})
+    gtest_discover_tests(${name} TEST_FILTER -Slow* DISCOVERY_TIMEOUT 60 PROPERTIES ${properties})
+  endif()
+  if(ARG_HAS_SLOW)
+    add_test(NAME ${name}.slow CONFIGURATIONS Slow COMMAND ${name} --gtest_filter=Slow*)
+    set_tests_properties(${name}.slow PROPERTIES LABELS slow TIMEOUT 1800 ENVIRONMENT TROUPE_TEST_PYTHON=${TROUPE_TEST_PYTHON})
   endif()
 endfunction()
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -78,6 +79,26 @@ double ProgressState::left_s() const {
   if (!limits_.replicas.empty()) left = limits_.agents.empty() ? groups : std::max(left, groups);
   if (limits_.max_minutes > 0) left = std::min(left, std::max(limits_.max_minutes * 60 - last_.wall_s, 0.0));
   return left;
+}
+
+std::optional<double> ProgressState::share_done() const {
+  double share = 1;
+  bool limited = false;
+  // Each goes on to the first of its own limits, and the run until all are done.
+  const auto part = [&](std::initializer_list<std::pair<double, std::int64_t>> limits) {
+    double done = 0;
+    for (const auto& [steps, most] : limits) {
+      if (most > 0) done = std::max(done, std::min(steps / static_cast<double>(most), 1.0)), limited = true;
+    }
+    share = std::min(share, done);
+  };
+  for (const AgentLimits& agent : limits_.agents) {
+    part({{env_steps(agent), agent.max_env_steps}, {learner_steps(agent), agent.max_learner_steps}});
+  }
+  for (const auto& [name, group] : limits_.replicas) part({{value(name + "/step", 0), group.steps}});
+  const double time = limits_.max_minutes > 0 ? std::min(last_.wall_s / (limits_.max_minutes * 60), 1.0) : 0;
+  if (time > 0) share = limited ? std::max(share, time) : time;
+  return limited || time > 0 ? std::optional(share) : std::nullopt;
 }
 
 std::optional<double> ProgressState::mean_return(const AgentLimits& agent) const {

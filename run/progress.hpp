@@ -51,6 +51,8 @@ class ProgressState {
   std::string line(std::size_t columns_max) const;
   /// Seconds until the nearest limit at the present rates; infinite without one.
   double left_s() const;
+  /// How much of the run is done, 0 to 1, by the nearest limit; none without one.
+  std::optional<double> share_done() const;
   double wall_s() const { return last_.wall_s; }
   /// The newest of the first agent that has been evaluated.
   std::optional<double> mean_return() const;

@@ -80,9 +80,9 @@ void SweepProgress::look() {
 }
 
 std::optional<double> SweepProgress::left_s(const Run& run) const {
-  if (run.recorded->wall_s() == 0) return std::nullopt;  // nothing recorded yet
-  const double left = run.recorded->left_s();
-  return std::isfinite(left) ? std::optional(left) : std::nullopt;
+  // By all of its time so far: its rate of the moment is another whenever it judges itself.
+  const double done = run.recorded->share_done().value_or(0);
+  return done > 0 ? std::optional(run.recorded->wall_s() * (1 - done) / done) : std::nullopt;
 }
 
 std::optional<double> SweepProgress::takes_s(const Run& run) const {
@@ -124,10 +124,8 @@ std::optional<double> SweepProgress::left_s() const {
 
 std::string SweepProgress::in_words(const Run& run) const {
   std::string words = printable(run.name) + ": ";
-  const auto left = left_s(run);
-  if (left) {
-    const double been = run.recorded->wall_s();
-    words += fmt::format("{:.0f} %", std::floor(100 * been / (been + *left)));
+  if (const auto done = run.recorded->share_done(); done && run.recorded->wall_s() > 0) {
+    words += fmt::format("{:.0f} %", std::floor(100 * *done));
   } else {
     words += run.recorded->wall_s() == 0 ? "begins" : format_duration(run.recorded->wall_s());
   }

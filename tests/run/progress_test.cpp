@@ -111,6 +111,23 @@ TEST(ProgressState, TimeLeftIsThatOfTheNearestLimit) {
   EXPECT_TRUE(std::isinf(left({.agents = {{}}})));
 }
 
+TEST(ProgressState, TheShareThatIsDoneIsThatOfTheNearestLimit) {
+  const auto done = [](RunLimits limits) {
+    ProgressState state(limits);
+    state.update(full_row());
+    return state.share_done();
+  };
+  // 12,345 env steps, 1,540 learner steps and 65 s
+  EXPECT_DOUBLE_EQ(*done({.agents = {{.max_env_steps = 24690}}}), 0.5);
+  EXPECT_DOUBLE_EQ(*done({.agents = {{.max_env_steps = 24690, .max_learner_steps = 6160}}}), 0.5);
+  EXPECT_DOUBLE_EQ(*done({.max_minutes = 65 / 45.0, .agents = {{.max_learner_steps = 6160}}}), 0.75);
+  EXPECT_DOUBLE_EQ(*done({.max_minutes = 65 / 45.0, .agents = {{}}}), 0.75);
+  EXPECT_DOUBLE_EQ(*done({.agents = {{.max_env_steps = 10}}}), 1);  // a step over the limit
+  // The run ends with the last of its parts, and this group has not begun.
+  EXPECT_DOUBLE_EQ(*done({.agents = {{.max_env_steps = 24690}}, .replicas = {{"sngan", {.steps = 10}}}}), 0);
+  EXPECT_FALSE(done({.agents = {{}}}).has_value());
+}
+
 std::function<std::size_t()> columns_of(std::size_t columns) {
   return [columns] { return columns; };
 }

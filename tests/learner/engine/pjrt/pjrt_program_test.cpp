@@ -1,4 +1,5 @@
-// The engine of PJRT by the suite for all, on the processor's plug-in where it was fetched.
+// The engine of PJRT by the suite for all, on the processor's plug-in where it was fetched; on a device that is not the
+// first one where asked for (`./troupe test -C Slow -R pjrt_program`).
 #include <troupe/learner/engine/pjrt/pjrt_clients.hpp>
 #include <troupe/tests/learner/engine/engine_conformance.hpp>
 #include <troupe/tests/learner/engine/pjrt/cpu_plugin.hpp>
@@ -6,15 +7,13 @@
 namespace troupe::learner {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(Pjrt, EngineConformance,
-                         ::testing::Values(EngineUnderTest{.name = "pjrt_cpu",
-                                                           .device = {"pjrt:cpu", 0},
-                                                           .calls_functions = false,
-                                                           .before = need_cpu_plugin},
-                                           EngineUnderTest{.name = "pjrt_cpu_another_device",
-                                                           .device = {"pjrt:cpu", 3},
-                                                           .calls_functions = false,
-                                                           .before = need_cpu_plugin}),
+EngineUnderTest on(const char* name, int device) {
+  return {.name = name, .device = {"pjrt:cpu", device}, .calls_functions = false, .before = need_cpu_plugin};
+}
+
+INSTANTIATE_TEST_SUITE_P(Pjrt, EngineConformance, ::testing::Values(on("pjrt_cpu", 0)),
+                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(SlowPjrt, EngineConformance, ::testing::Values(on("pjrt_cpu_another_device", 3)),
                          [](const auto& info) { return info.param.name; });
 
 TEST(PjrtClients, APluginThatIsNotThereIsOneErrorThatSaysWhatToDo) {

@@ -1,5 +1,6 @@
 // Whole steps of what ships to be trained: as modules for the processor's plug-in, whose numbers follow the processor's
-// program, and for TPUs that are not there.
+// program, and for TPUs that are not there. One of each kind in every run of the tests, and all of them, with what
+// compiles for minutes, where asked for (`./troupe test -C Slow -R pjrt_shipped`).
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -234,28 +235,48 @@ TEST_P(ShippedStep, CompilesForTpus) {
   expect_compiles(GetParam(), GetParam().batch, {"tpu", "v5e:1x1", 1});
 }
 
-INSTANTIATE_TEST_SUITE_P(Pjrt, ShippedStep, testing::ValuesIn(shipped()),
+/// An agent on states, one on pixels, and a GAN; or all others.
+std::vector<Shipped> of_each_kind(bool others) {
+  std::vector<Shipped> chosen = shipped();
+  std::erase_if(chosen, [&](const Shipped& each) {
+    const bool is_one = each.name == "D4pg" || each.name == "Drqv2" || each.name == "Sngan";
+    return is_one == others;
+  });
+  return chosen;
+}
+
+INSTANTIATE_TEST_SUITE_P(Pjrt, ShippedStep, testing::ValuesIn(of_each_kind(false)),
                          [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(SlowPjrt, ShippedStep, testing::ValuesIn(of_each_kind(true)),
+                         [](const auto& info) { return info.param.name; });
+
+Shipped named(std::string_view name) {
+  const std::vector<Shipped> all = shipped();
+  return *std::ranges::find(all, name, &Shipped::name);
+}
 
 TEST(ShippedModules, ReplicasMeetInProgramsForTpus) {
   if (pjrt::fetched_plugin("tpu").empty()) GTEST_SKIP() << pjrt::no_plugin("tpu");
-  const std::vector<Shipped> all = shipped();
-  const auto named = [&](std::string_view name) { return *std::ranges::find(all, name, &Shipped::name); };
   expect_compiles(named("D4pg"), 256, {"tpu", "v5e:2x2", 4});
+}
+
+TEST(SlowShippedModules, ReplicasMeetInProgramsForMoreTpus) {
+  if (pjrt::fetched_plugin("tpu").empty()) GTEST_SKIP() << pjrt::no_plugin("tpu");
   expect_compiles(named("D4pg"), 256, {"tpu", "v5e:4x4", 16});
   expect_compiles(named("SnganResnet"), 64, {"tpu", "v5e:2x2", 4});  // batch norm over all of them
 }
 
 TEST(ShippedModules, ReplicasMeetInProgramsForGpus) {
   if (!pjrt::no_gpu_compiler().empty()) GTEST_SKIP() << pjrt::no_gpu_compiler();
-  for (const Shipped& each : shipped()) {
-    if (each.name == "D4pg" || each.name == "SnganResnet" || each.name == "Drqv2") {
-      expect_compiles(each, 64, {"cuda", "h100:4", 4});
-    }
-  }
+  expect_compiles(named("D4pg"), 64, {"cuda", "h100:4", 4});
 }
 
-TEST(ShippedModules, Resnet50OfImagenetCompilesForEightTpus) {
+TEST(SlowShippedModules, ReplicasWithImagesMeetInProgramsForGpus) {
+  if (!pjrt::no_gpu_compiler().empty()) GTEST_SKIP() << pjrt::no_gpu_compiler();
+  for (const char* name : {"SnganResnet", "Drqv2"}) expect_compiles(named(name), 64, {"cuda", "h100:4", 4});
+}
+
+TEST(SlowShippedModules, Resnet50OfImagenetCompilesForEightTpus) {
   if (pjrt::fetched_plugin("tpu").empty()) GTEST_SKIP() << pjrt::no_plugin("tpu");
   resnet::Options options = *resnet::of_depth(50);
   options.height = options.width = 224;
