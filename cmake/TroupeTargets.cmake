@@ -65,9 +65,11 @@ function(troupe_test name)
   endif()
 endfunction()
 
-# troupe_bench(NAME SOURCES ... LINK ...): one google-benchmark program.
+# troupe_bench(NAME SOURCES ... LINK ...): one google-benchmark program. `./troupe bench` builds those that it runs, so
+# the tests need not wait for all of them; daily work (`dev`) compiles them all.
 function(troupe_bench name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} benchmark::benchmark)
+  set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ${TROUPE_UNITY})
 endfunction()

@@ -38,7 +38,8 @@ every_learner_steps = 100
       const auto plugin = pjrt::fetched_plugin(kind);
       if (!plugin.empty()) names += std::string(",") + kind + ":" + plugin.string();
     }
-    return run_command(path(), "env '" + names + "' '" + binary_dir() + "/bin/troupe' " + arguments);
+    return run_command(path(), "env '" + names + "' XDG_CACHE_HOME='" + path().string() + "' '" + binary_dir() +
+                                   "/bin/troupe' " + arguments);
   }
   /// Where nothing was fetched.
   ProgramResult run_without(const std::string& arguments) {

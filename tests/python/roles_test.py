@@ -257,7 +257,7 @@ class Programs(unittest.TestCase):
                     np.testing.assert_allclose(estimate, np.arange(1, 6) / 6, atol=0.12)
                 self.assertLessEqual(self.last(run, "tables/whole_items"), 64)
                 self.assertEqual(self.last(run, "tables/lost_items_per_s"), 0)
-                self.assertGreater(self.last(run, "tables/recent_inserts_per_s"), 0)
+                self.assertGreater(max(self.reported(run, "tables/recent_inserts_per_s")), 0)
         said = self.run_program(program, "train", "--resume", "run0", config, "--set", "roles.estimator.batches=500")
         self.assertIn("mean returns", said)
         said = self.run_program(program, "config", config, "--set", "roles.tables.recent_max_items=0", expect=78)
@@ -292,10 +292,12 @@ class Programs(unittest.TestCase):
         program = self.script("echo.py", ECHO)
         self.assertIn("roles.asker.most", self.run_program(program, "config", config, "--set", "roles.asker.most=text", expect=78))
 
-    def last(self, run, column):
-        """The last value that was reported."""
+    def reported(self, run, column):
         with (self.folder / run / "metrics.csv").open() as file:
-            return [float(row[column]) for row in csv.DictReader(file) if row[column]][-1]
+            return [float(row[column]) for row in csv.DictReader(file) if row[column]]
+
+    def last(self, run, column):
+        return self.reported(run, column)[-1]
 
     def constant(self):
         """The program of LEARNER, as another program would read its runs."""

@@ -14,6 +14,7 @@
 #include <limits>
 #include <vector>
 
+#include <troupe/core/cache_folder.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/learner/engine/cpu/gemm.hpp>
 #include <troupe/learner/engine/cpu/kernels/kernel_table.hpp>
@@ -140,7 +141,7 @@ PlanCache Measurer::measured() const {
 }
 
 Measurer& measurer() {
-  static Measurer made(PlanCache(plan_cache_folder(), about_processor()));
+  static Measurer made(PlanCache(cache_folder("plans"), about_processor()));
   return made;
 }
 

@@ -3,13 +3,11 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string_view>
@@ -152,20 +150,6 @@ Status PlanCache::save() {
   TROUPE_TRY(write_file_atomic(path_, std::string(kHead) + checksum(text) + '\n' + text));
   changed_ = false;
   return {};
-}
-
-std::string plan_cache_folder() {
-  const auto own = [](const char* variable) -> std::string {
-    const char* const path = std::getenv(variable);
-    struct stat about {};
-    if (path == nullptr || *path != '/' || ::stat(path, &about) != 0) return {};
-    return S_ISDIR(about.st_mode) && about.st_uid == ::geteuid() ? path : "";
-  };
-  const char* const cache = std::getenv("XDG_CACHE_HOME");
-  const bool given = cache != nullptr && *cache == '/';
-  const std::string base = own(given ? "XDG_CACHE_HOME" : "HOME");
-  if (base.empty()) return {};
-  return base + (given ? "/troupe/plans" : "/.cache/troupe/plans");
 }
 
 }  // namespace troupe::learner

@@ -45,8 +45,4 @@ class PlanCache {
   bool changed_ = false;
 };
 
-/// $XDG_CACHE_HOME or $HOME/.cache, and there troupe/plans; "" where neither is an absolute path to a folder of this
-/// user's own (a program run by sudo leaves nothing of root's in somebody's home).
-std::string plan_cache_folder();
-
 }  // namespace troupe::learner

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <troupe/learner/engine/pjrt/program_cache.hpp>
+
 namespace troupe::learner {
 
 namespace {
@@ -24,7 +26,8 @@ Result<std::shared_ptr<const pjrt::LoadedExecutable>> PjrtReplicas::compiled(con
   const auto [found, is_new] = programs_.try_emplace(key);
   Program& program = found->second;
   if (is_new) {
-    auto made = client_->compile(text, {.replicas = static_cast<int>(devices_.size()), .devices = devices_});
+    auto made =
+        program_cache().program(*client_, text, {.replicas = static_cast<int>(devices_.size()), .devices = devices_});
     if (!made.ok()) {
       programs_.erase(found);
       return made.error();

@@ -331,7 +331,8 @@ std::int64_t number_from(const char* variable, std::int64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoll(text, nullptr, 10);
 }
 
-/// So that two cores share the thousand. The last ones run where asked for (`./troupe test -C Slow -R simulation_test`).
+/// So that two cores share the thousand. The last ones run where asked for (`./troupe test -C Slow -R
+/// simulation_test`).
 constexpr std::int64_t kParts = 10, kPartsInEveryRun = 4;
 
 class Simulations : public ::testing::TestWithParam<std::int64_t> {

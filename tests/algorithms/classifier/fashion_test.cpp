@@ -63,7 +63,9 @@ class OnFashionMnist : public testing::Test {
   }
 };
 
-TEST_F(OnFashionMnist, NesterovWithCosineAndBatchNormReaches89Percent) {
+using SlowOnFashionMnist = OnFashionMnist;
+
+TEST_F(SlowOnFashionMnist, NesterovWithCosineAndBatchNormReaches89Percent) {
   const double accuracy = test_accuracy_of(
       {.batch_norm = true,
        .optimizer = {.rule = Sgd{.learning_rate = 0.1, .momentum = 0.9, .nesterov = true, .weight_decay = 5e-4},
