@@ -35,7 +35,7 @@ Status take_priorities(Table& table, const ImageHead& head, std::span<const std:
 
 Result<FifoRows> collect_rows(const TableOptions& options, const ImageHead& head,
                               std::span<const std::vector<std::byte>> chunks, const RowSource& source) {
-  TROUPE_ASSIGN(const ItemsImage image, read_items(chunks, head));
+  TROUPE_ASSIGN(ItemsImage image, read_items(chunks, head));
   const std::size_t count = image.items.size();
   RowStore rows(options.signature, head.capacity);
   for (std::size_t slot = 0; slot < count; ++slot) {
@@ -68,7 +68,7 @@ Result<FifoRows> collect_rows(const TableOptions& options, const ImageHead& head
     return {};
   }));
   const std::size_t taken = end_taken - first_taken;
-  if (taken == count) return FifoRows{std::move(rows), count, image.head.counts, image.head.rng, 0};
+  if (taken == count) return FifoRows{std::move(rows), std::move(image.head), 0};
   // Some are missing; the others move together.
   RowStore dense(options.signature, head.capacity);
   BatchBuffer row(options.signature, 1);
@@ -82,10 +82,10 @@ Result<FifoRows> collect_rows(const TableOptions& options, const ImageHead& head
   }
   // No row at all: keys go on where they stood.
   if (taken == 0) first_taken = end_taken = end;
-  const RateLimiterCounts counts{.inserts = static_cast<std::int64_t>(end_taken),
-                                 .samples = image.head.counts.samples,
-                                 .deletes = static_cast<std::int64_t>(first_taken)};
-  return FifoRows{std::move(dense), taken, counts, image.head.rng, static_cast<std::int64_t>(count - taken)};
+  image.head.items = static_cast<std::int64_t>(taken);
+  image.head.counts.inserts = static_cast<std::int64_t>(end_taken);
+  image.head.counts.deletes = static_cast<std::int64_t>(first_taken);
+  return FifoRows{std::move(dense), std::move(image.head), static_cast<std::int64_t>(count - taken)};
 }
 
 }  // namespace troupe::replay

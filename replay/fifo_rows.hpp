@@ -7,7 +7,6 @@
 #include <vector>
 
 #include <troupe/core/error.hpp>
-#include <troupe/core/rng.hpp>
 #include <troupe/replay/rate_limiter.hpp>
 #include <troupe/replay/row_store.hpp>
 #include <troupe/replay/table.hpp>
@@ -38,12 +37,10 @@ Status go_on_from(const TableOptions& options, RateLimiter& limiter, Key first, 
 /// Table::restore_priorities(), of a table with this head.
 Status take_priorities(Table& table, const ImageHead& head, std::span<const std::vector<std::byte>> chunks);
 
-/// A table as it shall become: rows in slots 0..count-1.
+/// A table as it shall become: rows in slots 0..head.items-1.
 struct FifoRows {
   RowStore rows;
-  std::size_t count = 0;
-  RateLimiterCounts counts;
-  Rng::State rng{};
+  ImageHead head;
   std::int64_t missing = 0;  ///< items without rows
 };
 

@@ -271,6 +271,14 @@ Status GpuTable::read(Key first, const MutableBatchView& out, std::span<double> 
 
 // ---- images ----
 
+Result<std::int64_t> GpuTable::erase(std::span<const Key>) { return reset().error(); }
+
+Status GpuTable::reset() {
+  return Error{Code::kInvalidArgument,
+               fmt::format("table \"{}\": on a GPU items leave in the order in which they came, and by inserts alone",
+                           options_.name)};
+}
+
 ImageHead GpuTable::head() const { return image_head(options_, capacity_, limiter_.counts(), rng_); }
 
 std::vector<std::vector<std::byte>> GpuTable::save() const {
@@ -289,8 +297,7 @@ std::vector<std::vector<std::byte>> GpuTable::save_items() const {
 
 Status GpuTable::restore(std::span<const std::vector<std::byte>> chunks) {
   TROUPE_ASSIGN(Image image, read_image(chunks, head()));
-  const auto count = static_cast<std::size_t>(image.head.items);
-  return adopt({std::move(image.rows), count, image.head.counts, image.head.rng, 0});
+  return adopt({std::move(image.rows), std::move(image.head), 0});
 }
 
 Result<std::int64_t> GpuTable::restore_items(std::span<const std::vector<std::byte>> chunks, const RowSource& source) {
@@ -300,26 +307,32 @@ Result<std::int64_t> GpuTable::restore_items(std::span<const std::vector<std::by
 }
 
 Status GpuTable::adopt(const FifoRows& image) {
+  if (image.head.first_key != 0 || image.head.has_gaps) {
+    return Error{
+        Code::kShapeMismatch,
+        "table image: of a table that was reset, or of which items were erased, which one on a GPU cannot take"};
+  }
+  const auto count = static_cast<std::size_t>(image.head.items);
   KeyRing ring = ring_;
-  if (image.count > 0) ring.start(image.rows.header(0).key);
-  const auto end = static_cast<Key>(image.counts.inserts);
-  for (std::size_t slot = 0; slot < image.count; ++slot) {
+  if (count > 0) ring.start(image.rows.header(0).key);
+  const auto end = static_cast<Key>(image.head.counts.inserts);
+  for (std::size_t slot = 0; slot < count; ++slot) {
     const Key key = image.rows.header(static_cast<Slot>(slot)).key;
-    if (ring.slot_of(key) == slot && end - key <= image.count) continue;
+    if (ring.slot_of(key) == slot && end - key <= count) continue;
     return Error{Code::kCorrupt, fmt::format("table image: key {} cannot be in slot {}", key, slot)};
   }
-  TROUPE_TRY(limiter_.set_counts(image.counts));
+  TROUPE_TRY(limiter_.set_counts(image.head.counts));
   // From here on nothing but the GPU can fail.
   ring_ = ring;
-  rng_.set_state(image.rng);
+  rng_.set_state(image.head.rng);
   TROUPE_TRY(device_->clear());
   std::vector<std::byte> packed(row_bytes(options_.signature));
-  for (std::size_t slot = 0; slot < image.count; ++slot) {
+  for (std::size_t slot = 0; slot < count; ++slot) {
     const ItemHeader& item = image.rows.header(static_cast<Slot>(slot));
     image.rows.read_packed(static_cast<Slot>(slot), packed);
     TROUPE_TRY(device_->append(packed, item.priority, item.times_sampled));
   }
-  return device_->go_on_in(image.count > 0 ? ring.slot_of(end) : 0);
+  return device_->go_on_in(count > 0 ? ring.slot_of(end) : 0);
 }
 
 Status GpuTable::restore_priorities(std::span<const std::vector<std::byte>> chunks) {

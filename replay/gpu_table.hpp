@@ -80,6 +80,8 @@ class GpuTable final : public Table {
   Result<Key> insert(const BatchView& batch, std::span<const double> priorities) override;
   Status sample(const MutableBatchView& out, std::span<SampledItem> items) override;
   Result<std::int64_t> update_priorities(std::span<const Key> keys, std::span<const double> priorities) override;
+  Result<std::int64_t> erase(std::span<const Key> keys) override;
+  Status reset() override;
   std::vector<std::vector<std::byte>> save() const override;
   Status restore(std::span<const std::vector<std::byte>> chunks) override;
   Status recover(Key first, const BatchView& batch, std::span<const double> priorities, std::int64_t samples) override;

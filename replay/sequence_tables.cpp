@@ -301,6 +301,20 @@ Result<std::int64_t> SequenceTables::update_priorities(std::size_t table, std::s
   return tables_[table]->update_priorities(keys, priorities);
 }
 
+Result<std::int64_t> SequenceTables::erase(std::size_t table, std::span<const Key> keys) {
+  TROUPE_TRY(check(table));
+  const auto unknown = tables_[table]->erase(keys);
+  store_.collect();
+  return unknown;
+}
+
+Status SequenceTables::reset(std::size_t table) {
+  TROUPE_TRY(check(table));
+  TROUPE_TRY(tables_[table]->reset());
+  store_.collect();
+  return {};
+}
+
 SequenceInfo SequenceTables::info() const {
   SequenceInfo info{.steps = store_.steps(),
                     .bytes = store_.bytes(),

@@ -80,6 +80,12 @@ class SequenceTables {
   Result<std::int64_t> update_priorities(std::size_t table, std::span<const Key> keys,
                                          std::span<const double> priorities);
 
+  /// Items of a table leave, and with them the steps that no other has. Errors: those of Table::erase(),
+  /// kInvalidArgument (no such table).
+  Result<std::int64_t> erase(std::size_t table, std::span<const Key> keys);
+  /// All items of a table leave, and its limiter begins anew. Errors: kInvalidArgument (no such table).
+  Status reset(std::size_t table);
+
   SequenceInfo info() const;
 
   /// Some of the tables, with the steps that their items need and no others, as chunks of bytes; whoever stores them

@@ -26,7 +26,8 @@ class RowTable final : public Table {
       : options_(std::move(options)),
         capacity_(capacity),
         in_order_(options_.remover.kind == SelectorKind::kFifo && options_.max_times_sampled == 0),
-        keys_follow_slots_(in_order_ && !(options_.max_bytes > 0 && Stacks(options_.signature).any())),
+        keys_may_follow_slots_(in_order_ && !(options_.max_bytes > 0 && Stacks(options_.signature).any())),
+        keys_follow_slots_(keys_may_follow_slots_),
         ring_(capacity),
         sampler_(std::move(sampler)),
         remover_(std::move(remover)),
@@ -56,6 +57,8 @@ class RowTable final : public Table {
   Result<Key> insert(const BatchView& batch, std::span<const double> priorities) override;
   Status sample(const MutableBatchView& out, std::span<SampledItem> items) override;
   Result<std::int64_t> update_priorities(std::span<const Key> keys, std::span<const double> priorities) override;
+  Result<std::int64_t> erase(std::span<const Key> keys) override;
+  Status reset() override;
   std::vector<std::vector<std::byte>> save() const override;
   Status restore(std::span<const std::vector<std::byte>> chunks) override;
   Status recover(Key first, const BatchView& batch, std::span<const double> priorities, std::int64_t samples) override;
@@ -67,17 +70,18 @@ class RowTable final : public Table {
  private:
   std::int64_t items() const { return sampler_->size(); }
   /// Keys count inserts.
-  Key next_key() const { return static_cast<Key>(limiter_.counts().inserts); }
+  Key next_key() const { return first_key_ + static_cast<Key>(limiter_.counts().inserts); }
   std::string blocker(std::string_view limiter) const { return detail::blocker(options_, limiter); }
   Status check_in_order() const;
   Slot find(Key key) const;
-  Status adopt(RowStore rows, std::size_t count, const RateLimiterCounts& counts, const Rng::State& rng);
+  void look_keys_up();
+  Status adopt(RowStore rows, const ImageHead& head);
   void insert_rows(const BatchView& batch, std::span<const double> priorities);
   void insert_row(Key key, double priority, RowStore::Writer& writer, std::int64_t index);
   void make_room();
   void draw(std::span<const Selection> draws, const MutableBatchView& out, std::int64_t first,
             std::span<SampledItem> items);
-  void erase(Slot slot);
+  void leave(Slot slot);
   /// Says what has happened to the item in a slot.
   void tell(void (TableExtension::*what)(const TableItem&), Slot slot) const {
     if (!options_.extensions.empty()) tell_all(what, slot);
@@ -94,7 +98,8 @@ class RowTable final : public Table {
   // Whether items leave in the order in which they came.
   const bool in_order_;
   // Where each of them leaves to one that comes, ring_ knows where a key is, otherwise slots_ does.
-  const bool keys_follow_slots_;
+  const bool keys_may_follow_slots_;
+  bool keys_follow_slots_;  // until items are erased
   KeyRing ring_;
   std::unique_ptr<Selector> sampler_;
   std::unique_ptr<Selector> remover_;
@@ -102,6 +107,7 @@ class RowTable final : public Table {
   Rng rng_;
   RowStore rows_;
   SlotMap slots_;
+  Key first_key_ = 0;  // of the first item after the last reset
   // Draws that the present items can still give before max_times_sampled takes all of them.
   std::int64_t draws_left_ = 0;
   std::vector<Selection> selections_;  // of one batch
@@ -153,10 +159,7 @@ void RowTable::make_room() {
   while (items() > 0 && rows_.bytes(items()) + rows_.most_row_bytes() > options_.max_bytes) {
     Selection evicted;
     remover_->select(rng_, {&evicted, 1});
-    if (options_.max_times_sampled > 0) {
-      draws_left_ -= options_.max_times_sampled - rows_.header(evicted.slot).times_sampled;
-    }
-    erase(evicted.slot);
+    leave(evicted.slot);
   }
 }
 
@@ -220,7 +223,7 @@ Status RowTable::sample(const MutableBatchView& out, std::span<SampledItem> item
       sampler_->select(rng_, {&selection, 1});
       draw({&selection, 1}, out, i, items.subspan(static_cast<std::size_t>(i), 1));
       --draws_left_;
-      if (rows_.header(selection.slot).times_sampled >= options_.max_times_sampled) erase(selection.slot);
+      if (rows_.header(selection.slot).times_sampled >= options_.max_times_sampled) leave(selection.slot);
     }
   }
   limiter_.count_samples(out.rows);
@@ -246,8 +249,10 @@ void RowTable::draw(std::span<const Selection> draws, const MutableBatchView& ou
   }
 }
 
-void RowTable::erase(Slot slot) {
+/// Of a table whose keys do not follow their slots.
+void RowTable::leave(Slot slot) {
   tell(&TableExtension::deleted, slot);
+  if (options_.max_times_sampled > 0) draws_left_ -= options_.max_times_sampled - rows_.header(slot).times_sampled;
   const auto last = static_cast<Slot>(items() - 1);
   slots_.erase(rows_.header(slot).key);
   sampler_->erase(slot);
@@ -280,17 +285,58 @@ Result<std::int64_t> RowTable::update_priorities(std::span<const Key> keys, std:
   return static_cast<std::int64_t>(keys.size() - updated_slots_.size());
 }
 
-ImageHead RowTable::head() const { return image_head(options_, capacity_, limiter_.counts(), rng_); }
+void RowTable::look_keys_up() {
+  for (Slot slot = 0; keys_follow_slots_ && slot < static_cast<Slot>(items()); ++slot) {
+    slots_.put(rows_.header(slot).key, slot);
+  }
+  keys_follow_slots_ = false;
+}
+
+Result<std::int64_t> RowTable::erase(std::span<const Key> keys) {
+  look_keys_up();
+  std::int64_t unknown = 0;
+  for (const Key key : keys) {
+    const Slot slot = slots_.find(key);
+    if (slot == SlotMap::kNone) {
+      ++unknown;
+    } else {
+      leave(slot);
+    }
+  }
+  return unknown;
+}
+
+Status RowTable::reset() {
+  tell_each(&TableExtension::deleted);
+  first_key_ = next_key();
+  sampler_->assign({}, {});
+  remover_->assign({}, {});
+  rows_ = RowStore(options_.signature, capacity_);
+  slots_ = {};
+  keys_follow_slots_ = keys_may_follow_slots_;
+  draws_left_ = 0;
+  return limiter_.set_counts({});
+}
+
+ImageHead RowTable::head() const {
+  ImageHead head = image_head(options_, capacity_, limiter_.counts(), rng_);
+  head.first_key = first_key_;
+  head.has_gaps = keys_may_follow_slots_ && !keys_follow_slots_;
+  return head;
+}
 
 std::vector<std::vector<std::byte>> RowTable::save() const { return write_image(head(), rows_); }
 
 Status RowTable::restore(std::span<const std::vector<std::byte>> chunks) {
   TROUPE_ASSIGN(Image image, read_image(chunks, head()));
-  return adopt(std::move(image.rows), static_cast<std::size_t>(image.head.items), image.head.counts, image.head.rng);
+  return adopt(std::move(image.rows), image.head);
 }
 
-/// Makes `rows`, slots 0..count-1, the table's.
-Status RowTable::adopt(RowStore rows, std::size_t count, const RateLimiterCounts& counts, const Rng::State& rng) {
+/// Makes `rows`, slots 0..head.items-1, the table's.
+Status RowTable::adopt(RowStore rows, const ImageHead& head) {
+  const auto count = static_cast<std::size_t>(head.items);
+  const Key end = head.first_key + static_cast<Key>(head.counts.inserts);
+  const bool keys_follow = keys_may_follow_slots_ && !head.has_gaps;
   std::vector<Key> keys(count);
   std::vector<double> priorities(count);
   SlotMap slots;
@@ -302,22 +348,23 @@ Status RowTable::adopt(RowStore rows, std::size_t count, const RateLimiterCounts
     keys[slot] = item.key;
     priorities[slot] = item.priority;
     draws_left += options_.max_times_sampled > 0 ? options_.max_times_sampled - item.times_sampled : 0;
-    const bool misplaced = keys_follow_slots_ ? ring.slot_of(item.key) != slot ||
-                                                    static_cast<std::size_t>(counts.inserts) - item.key > count
-                                              : slots.find(item.key) != SlotMap::kNone;
+    const bool misplaced =
+        keys_follow ? ring.slot_of(item.key) != slot || end - item.key > count : slots.find(item.key) != SlotMap::kNone;
     if (misplaced) {
       return Error{Code::kCorrupt, fmt::format("table image: key {} cannot be in slot {}", item.key, slot)};
     }
-    if (!keys_follow_slots_) slots.put(item.key, static_cast<Slot>(slot));
+    if (!keys_follow) slots.put(item.key, static_cast<Slot>(slot));
   }
-  TROUPE_TRY(limiter_.set_counts(counts));
+  TROUPE_TRY(limiter_.set_counts(head.counts));
   // From here on nothing can fail.
   tell_each(&TableExtension::deleted);
   sampler_->assign(keys, priorities);
   remover_->assign(keys, priorities);
-  rng_.set_state(rng);
+  rng_.set_state(head.rng);
   rows_ = std::move(rows);
   slots_ = std::move(slots);
+  first_key_ = head.first_key;
+  keys_follow_slots_ = keys_follow;
   ring_ = ring;
   draws_left_ = draws_left;
   tell_each(&TableExtension::inserted);
@@ -326,7 +373,11 @@ Status RowTable::adopt(RowStore rows, std::size_t count, const RateLimiterCounts
 
 /// Only then can somebody else keep the rows as they come.
 Status RowTable::check_in_order() const {
-  if (in_order_) return {};
+  if (in_order_ && first_key_ == 0 && keys_follow_slots_ == keys_may_follow_slots_) return {};
+  if (in_order_) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("table \"{}\": it was reset, or items of it were erased", options_.name)};
+  }
   return Error{Code::kInvalidArgument,
                fmt::format("table \"{}\": items leave in another order than they came (remover {}, max_times_sampled "
                            "{}), expected fifo and 0",
@@ -362,7 +413,7 @@ std::vector<std::vector<std::byte>> RowTable::save_items() const {
 Result<std::int64_t> RowTable::restore_items(std::span<const std::vector<std::byte>> chunks, const RowSource& source) {
   TROUPE_TRY(check_in_order());
   TROUPE_ASSIGN(FifoRows restored, collect_rows(options_, head(), chunks, source));
-  TROUPE_TRY(adopt(std::move(restored.rows), restored.count, restored.counts, restored.rng));
+  TROUPE_TRY(adopt(std::move(restored.rows), restored.head));
   return restored.missing;
 }
 

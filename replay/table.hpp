@@ -93,6 +93,14 @@ class Table {
   /// Returns how many were unknown. Errors: kInvalidArgument (length, or a priority): nothing changed.
   virtual Result<std::int64_t> update_priorities(std::span<const Key> keys, std::span<const double> priorities) = 0;
 
+  /// Items leave; the limiter counts them as those that the remover chose (Reverb's mutate_priorities with deletes).
+  /// Returns how many of the keys were unknown. Not of a table whose rows a journal keeps, which knows no such records.
+  /// Errors: kInvalidArgument for a table on a GPU, whose items leave in their order.
+  virtual Result<std::int64_t> erase(std::span<const Key> keys) = 0;
+  /// All items leave, and limiter and counters begin anew; keys go on, so that those of before are unknown. Reverb's
+  /// reset. Not with a journal. Errors: as erase().
+  virtual Status reset() = 0;
+
   /// One consistent image of items, counters and generator state: restoring it continues bit for bit (but see Selector
   /// on heaps). Chunks are
   /// self-describing, ordered, little-endian and at most 16 MiB each (or one row, if that is more); whoever stores them

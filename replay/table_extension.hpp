@@ -28,7 +28,7 @@ class TableExtension {
   virtual void sampled(const TableItem& item) { (void)item; }
   /// Its priority is another one; also if it is the same.
   virtual void updated(const TableItem& item) { (void)item; }
-  /// By the remover, or by max_times_sampled.
+  /// By the remover, by max_times_sampled, or because the table's owner says so.
   virtual void deleted(const TableItem& item) { (void)item; }
 };
 

@@ -34,6 +34,7 @@ Layout split_rows(const Stacks& stacks) {
   return layout;
 }
 const Layout kItemsAlone{0x31534d4554495254, 0};  // "TRITEMS1"
+constexpr Key kMostKeys = Key{1} << 62;           // so that none can overflow
 constexpr std::size_t kPrefixBytes = 8 + 4 + 4 + 8 + 8;
 constexpr std::size_t kRowHeaderBytes = 8 + 8 + 4;
 
@@ -93,6 +94,10 @@ std::vector<std::byte> write_head(const ImageHead& head, const Layout& layout) {
   out.put(head.counts.deletes);
   for (std::uint64_t word : head.rng) out.put(word);
   for (const Layout::Pool& pool : layout.pools) out.put(pool.planes);
+  if (head.first_key != 0 || head.has_gaps) {
+    out.put(head.first_key);
+    out.put(std::uint8_t{head.has_gaps});
+  }
   return out.take();
 }
 
@@ -164,6 +169,13 @@ Result<ImageHead> read_head(std::span<const std::vector<std::byte>> chunks, Layo
     // More than the rows can name, and chunk_count() would not be what it says.
     if (pool.planes > kMostPlanesOfRows) return corrupt(0, fmt::format("{} planes", pool.planes));
   }
+  if (in.remaining() > 0) {
+    head.first_key = in.get<std::uint64_t>();
+    const auto gaps = in.get<std::uint8_t>();
+    head.has_gaps = gaps != 0;
+    const bool says_something = head.first_key != 0 || head.has_gaps;
+    if (gaps > 1 || !says_something || head.first_key > kMostKeys) return corrupt(0, "impossible keys");
+  }
   if (!in.finished()) return corrupt(0, "has another length than its fields");
   TROUPE_TRY(check_kind(head, expected));
   const bool counts_ok =
@@ -205,7 +217,9 @@ Status read_rows(std::span<const std::vector<std::byte>> chunks, const Layout& l
       item.times_sampled = in.get<std::int32_t>();
       const bool times_ok =
           item.times_sampled >= 0 && (head.max_times_sampled == 0 || item.times_sampled < head.max_times_sampled);
-      if (item.key >= static_cast<Key>(head.counts.inserts) || !valid_priority(item.priority) || !times_ok) {
+      const bool key_ok =
+          item.key >= head.first_key && item.key - head.first_key < static_cast<Key>(head.counts.inserts);
+      if (!key_ok || !valid_priority(item.priority) || !times_ok) {
         return corrupt(index, fmt::format("row {} has key {}, priority {}, times_sampled {}", slot, item.key,
                                           item.priority, item.times_sampled));
       }

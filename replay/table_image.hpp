@@ -36,6 +36,9 @@ struct ImageHead {
   std::int64_t items = 0;
   RateLimiterCounts counts;
   Rng::State rng{};
+  // In the image only where they are not these:
+  Key first_key = 0;      ///< of the first item since the table was reset
+  bool has_gaps = false;  ///< items were erased, so that keys do not follow slots
 };
 
 /// Of a table as it is now.

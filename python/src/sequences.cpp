@@ -81,6 +81,12 @@ class SequenceTables {
       return tables_->update_priorities(table, {keys.data(), keys.size()}, {priorities.data(), priorities.size()});
     }));
   }
+  std::int64_t erase(std::size_t table, const Keys& keys) {
+    return value_or_raise(waiting_.at_once([&] { return tables_->erase(table, {keys.data(), keys.size()}); }));
+  }
+  void reset(std::size_t table) {
+    do_at_once([&] { return tables_->reset(table); });
+  }
   std::int64_t insertable(std::size_t table, std::int64_t wanted) const {
     const auto lock = waiting_.lock();
     return tables_->table(table).insertable(wanted);
@@ -163,6 +169,8 @@ void bind_sequences(nb::module_& m) {
       .def("sample", &SequenceTables::sample, "table"_a, "rows"_a, "timeout"_a,
            "Columns [rows, longest, ...], lengths, keys, probabilities, priorities, times sampled, items there were.")
       .def("update_priorities", &SequenceTables::update_priorities, "table"_a, "keys"_a, "priorities"_a)
+      .def("erase", &SequenceTables::erase, "table"_a, "keys"_a)
+      .def("reset", &SequenceTables::reset, "table"_a)
       .def("insertable", &SequenceTables::insertable, "table"_a, "wanted"_a)
       .def("sampleable", &SequenceTables::sampleable, "table"_a, "wanted"_a)
       .def_prop_ro("info", &SequenceTables::info,

@@ -158,6 +158,16 @@ class Table {
     });
   }
 
+  std::int64_t erase(const Keys& keys) {
+    return at_once([&] { return table_->erase({keys.data(), keys.size()}); });
+  }
+  void reset() {
+    at_once([&]() -> Result<bool> {
+      TROUPE_TRY(table_->reset());
+      return true;
+    });
+  }
+
   std::int64_t insertable(std::int64_t wanted) const {
     const auto lock = waiting_.lock();
     return table_->insertable(wanted);
@@ -216,6 +226,8 @@ void bind_table(nb::module_& m) {
            "times sampled, and how many items there were. Without Python's lock. Raises as insert().")
       .def("update_priorities", &Table::update_priorities, "keys"_a, "priorities"_a,
            "Returns how many keys were unknown. Raises TroupeError, and nothing has changed.")
+      .def("erase", &Table::erase, "keys"_a, "Returns how many keys were unknown.")
+      .def("reset", &Table::reset)
       .def("insertable", &Table::insertable, "wanted"_a, "How many rows at most may be inserted at once now.")
       .def("sampleable", &Table::sampleable, "wanted"_a, "How many rows at most may be sampled at once now.")
       .def_prop_ro(

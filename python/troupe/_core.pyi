@@ -142,6 +142,11 @@ class Table:
         Returns how many keys were unknown. Raises TroupeError, and nothing has changed.
         """
 
+    def erase(self, keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> int:
+        """Returns how many keys were unknown."""
+
+    def reset(self) -> None: ...
+
     def insertable(self, wanted: int) -> int:
         """How many rows at most may be inserted at once now."""
 
@@ -205,6 +210,10 @@ class SequenceTables:
         """
 
     def update_priorities(self, table: int, keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], priorities: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> int: ...
+
+    def erase(self, table: int, keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> int: ...
+
+    def reset(self, table: int) -> None: ...
 
     def insertable(self, table: int, wanted: int) -> int: ...
 

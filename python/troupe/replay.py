@@ -200,6 +200,15 @@ class Table(_Rows):
         """Returns how many of the keys were unknown, as their items have left meanwhile."""
         return self._core.update_priorities(as_array(keys, np.uint64), as_array(priorities, np.float64))
 
+    def delete(self, keys: Array) -> int:
+        """These items leave, which the limiter counts like those that the remover chose. Returns how many of the keys were
+        unknown."""
+        return self._core.erase(as_array(keys, np.uint64))
+
+    def reset(self) -> None:
+        """All items leave, and limiter and counters begin anew. Keys go on: those of before are unknown from now on."""
+        self._core.reset()
+
     def can_insert(self, rows: int = 1) -> bool:
         return self._core.insertable(rows) >= rows
 

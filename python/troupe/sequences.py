@@ -96,6 +96,14 @@ class SequenceReplay(_Rows):
         """Returns how many of the keys were unknown, as their items have left meanwhile."""
         return self._core.update_priorities(self._number(table), as_array(keys, np.uint64), as_array(priorities, np.float64))
 
+    def delete(self, table: str, keys: Array) -> int:
+        """These items leave, and with them the steps that no other has. Returns how many of the keys were unknown."""
+        return self._core.erase(self._number(table), as_array(keys, np.uint64))
+
+    def reset(self, table: str) -> None:
+        """All items of a table leave, and its limiter and counters begin anew. Open writers go on."""
+        self._core.reset(self._number(table))
+
     def can_insert(self, table: str, rows: int = 1) -> bool:
         return self._core.insertable(self._number(table), rows) >= rows
 

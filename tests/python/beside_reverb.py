@@ -74,6 +74,18 @@ class Both:
         self.ours.update_priorities([value], [priority])
         self.client.mutate_priorities("t", {self.their_key[value]: priority})
 
+    def delete(self, rng):
+        if not self.their_key:
+            return
+        value = rng.choice(list(self.their_key))
+        self.ours.delete([value])
+        self.client.mutate_priorities("t", deletes=[self.their_key.pop(value)])
+
+    def reset(self):
+        self.ours.reset()
+        self.client.reset("t")
+        self.their_key.clear()
+
     def check(self):
         info = self.table.info
         self.same("items", len(self.ours), info.current_size)
@@ -153,6 +165,20 @@ class BothSequences:
         self.ours.update_priorities(name, [key], [priority])
         self.client.mutate_priorities(name, {self.keys[name][key]: priority})
 
+    def delete(self, rng):
+        name = rng.choice("ab")
+        if not self.keys[name]:
+            return
+        key = rng.choice(list(self.keys[name]))
+        self.ours.delete(name, [key])
+        self.client.mutate_priorities(name, deletes=[self.keys[name].pop(key)])
+
+    def reset(self, rng):
+        name = rng.choice("ab")
+        self.ours.reset(name)
+        self.client.reset(name)
+        self.keys[name].clear()
+
     def check(self):
         for name, table in self.tables.items():
             info, mine = table.info, self.ours.info["tables"][name]
@@ -168,7 +194,7 @@ class BothSequences:
 def sequences(seed):
     """How many sequences of operations on sequences were the same."""
     kinds = list(itertools.product(SELECTORS, SELECTORS, (0, 1, 3), LIMITERS))
-    operations = {"append": 5, "item": 5, "sample": 4, "update": 2, "end": 1}
+    operations = {"append": 50, "item": 50, "sample": 40, "update": 20, "delete": 10, "end": 10, "reset": 1}
     for number in range(len(kinds) // 2):
         rng = random.Random(f"{seed} {number}")
         chosen = rng.sample(kinds, 2)
@@ -193,14 +219,14 @@ def main():
         both, done = Both(*kind), []
         try:
             for _ in range(OPERATIONS):
-                operation = rng.choices(("insert", "sample", "update"), (5, 4, 2))[0]
+                operation = rng.choices(("insert", "sample", "update", "delete", "reset"), (50, 40, 20, 10, 1))[0]
                 done.append(operation)
                 if operation == "insert":
                     both.insert(float(rng.randrange(4)))
-                elif operation == "sample":
-                    both.sample()
+                elif operation in ("sample", "reset"):
+                    getattr(both, operation)()
                 else:
-                    both.update(rng)
+                    getattr(both, operation)(rng)
                 both.check()
         except AssertionError as wrong:
             sys.exit(f"sampler {kind[0]}, remover {kind[1]}, max_times_sampled {kind[2]}, limiter {kind[3]}, seed {seed}, operation {len(done)} ({done[-1]}): {wrong}")

@@ -52,6 +52,24 @@ class Sequences(unittest.TestCase):
             writer.create_item("whole")
         self.assertEqual(replay.info["episodes"], 2)
 
+    def test_items_are_deleted_with_the_steps_that_no_other_has(self):
+        replay = SequenceReplay(STEP, {"a": TableSpec(9, sampler="fifo"), "b": TableSpec(9)}, chunk_steps=1)
+        with replay.writer(max_steps=3) as writer:
+            for number in range(6):
+                writer.append(step(number))
+                writer.create_item("a", steps=1)
+            writer.create_item("b", steps=3)
+        self.assertEqual(replay.info["steps"], 6)
+        self.assertEqual(replay.delete("a", [0, 4, 77]), 1)
+        self.assertEqual(replay.info["steps"], 5)  # one is an item of b's too
+        self.assertEqual(ids(replay.sample("a", 1)), [1])
+        replay.reset("a")
+        self.assertEqual((replay.info["steps"], replay.info["tables"]["a"]["inserts"]), (3, 0))
+        replay.reset("b")
+        self.assertEqual(replay.info["steps"], 0)
+        with self.assertRaisesRegex(troupe.TroupeError, 'no table "c"'):
+            replay.reset("c")
+
     def test_steps_are_in_memory_once_and_go_with_their_last_item(self):
         replay = SequenceReplay(STEP, {"a": TableSpec(3), "b": TableSpec(2)}, chunk_steps=1)
         with replay.writer(max_steps=4) as writer:

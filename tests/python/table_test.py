@@ -150,6 +150,56 @@ class Selectors(unittest.TestCase):
         self.assertEqual(len(table), 0)
 
 
+class Leaving(unittest.TestCase):
+    def test_items_that_are_deleted_are_gone(self):
+        for remover, times in (("fifo", 0), ("uniform", 0), ("fifo", 3)):
+            table = Table(COLUMNS, 4, sampler="fifo", remover=remover, max_times_sampled=times, limiter=RateLimiter.min_size(2))
+            table.insert(numbers(1, 2, 3, 4))
+            self.assertEqual(table.delete([0, 2, 2, 99]), 2)
+            self.assertEqual((len(table), table.info["evictions"]), (2, 2))
+            self.assertEqual(drawn(table), [2])
+            self.assertEqual(table.update_priorities([0, 1, 2, 3], [1, 1, 1, 1]), 2)
+            table.delete(np.array([1], np.uint64))
+            self.assertFalse(table.can_sample())  # too few are left
+            self.assertEqual(table.insert(numbers(5)), 4)
+            self.assertEqual(drawn(table), [4])
+
+    def test_a_reset_table_begins_anew_but_for_its_keys(self):
+        table = Table.queue(COLUMNS, 2)
+        table.insert(numbers(1, 2))
+        self.assertFalse(table.can_insert())
+        table.reset()
+        self.assertEqual(table.info | {"bytes": 0}, {"items": 0, "bytes": 0, "inserts": 0, "samples": 0, "evictions": 0})
+        self.assertEqual(table.insert(numbers(3, 4)), 2)
+        self.assertEqual(table.update_priorities([0, 1], [1, 1]), 2)
+        self.assertEqual(drawn(table, 2), [3, 4])
+
+    def test_whoever_waits_for_room_is_woken(self):
+        for leave in (lambda table: table.reset(), lambda table: table.delete([0, 1])):
+            table = Table(COLUMNS, 4, limiter=RateLimiter(1.0, 3, 0.0, 3.0))
+            table.insert(numbers(1, 2, 3))
+            waits = threading.Thread(target=table.insert, args=(numbers(4),), kwargs={"timeout": 30})
+            waits.start()
+            self.assertFalse(table.can_insert())
+            leave(table)
+            waits.join(20)
+            self.assertFalse(waits.is_alive())
+
+    def test_what_was_deleted_and_reset_is_saved(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "table")
+            table, other = (Table(COLUMNS, 8, sampler="fifo") for _ in range(2))
+            table.insert(numbers(1, 2, 3))
+            table.reset()
+            table.insert(numbers(4, 5, 6))
+            table.delete([4])
+            table.save(path)
+            other.load(path)
+            self.assertEqual((len(other), other.insert(numbers(7))), (2, 6))
+            self.assertEqual(other.delete([3]), 0)
+            self.assertEqual(drawn(other), [6])
+
+
 class Extensions(unittest.TestCase):
     def setUp(self):
         self.heard = []
@@ -200,6 +250,14 @@ class Extensions(unittest.TestCase):
         self.heard.clear()
         table.load(path)
         self.assertEqual(self.heard, [("insert", [0, 1], [1, 1], [0, 0]), ("delete", [0, 1], [1, 1], [0, 0])])
+
+    def test_hear_of_items_that_are_deleted_or_reset(self):
+        table = self.table()
+        table.insert(numbers(1, 2))
+        self.heard.clear()
+        table.delete([1, 9])
+        table.reset()
+        self.assertEqual(self.heard, [("delete", [1], [1], [0]), ("delete", [0], [1], [0])])
 
     def test_what_waits_has_done_nothing(self):
         table = self.table(limiter=RateLimiter.min_size(2))

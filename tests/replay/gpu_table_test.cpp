@@ -245,6 +245,22 @@ TEST_F(GpuTableTest, RefusesWhatOnlyTheGpuWouldKnow) {
   EXPECT_THAT(refused.error().message, HasSubstr("sampler is max_heap, expected uniform, prioritized, fifo or lifo"));
 }
 
+TEST_F(GpuTableTest, TakesNoItemsFromTheMiddle) {
+  const TableOptions options{.name = "main", .signature = test_signature(), .max_items = 10};
+  const auto table = GpuTable::make(options, gpu_).value();
+  insert_one(*table, 1).value();
+  EXPECT_THAT(table->erase(std::vector<Key>{0}).error().message, HasSubstr("table \"main\": on a GPU items leave"));
+  EXPECT_EQ(table->reset().error().code, Code::kInvalidArgument);
+  EXPECT_EQ(table->info().items, 1);
+  auto host = make_table(options);
+  for (std::int64_t id = 0; id < 3; ++id) insert_one(*host, id).value();
+  host->erase(std::vector<Key>{1}).value();
+  EXPECT_EQ(table->restore(host->save()).error().code, Code::kShapeMismatch);
+  host->reset().value();
+  EXPECT_EQ(table->restore(host->save()).error().code, Code::kShapeMismatch);
+  EXPECT_EQ(table->info().items, 1);
+}
+
 TEST_F(GpuTableTest, SaysHowManyItemsWouldFit) {
   emulator().set_memory(std::size_t{64} << 20);
   TableOptions options{.name = "main",

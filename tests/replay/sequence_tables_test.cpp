@@ -76,7 +76,7 @@ TEST_P(SequenceTablesTest, GiveBackTheStepsOfEachItemAndForgetOthers) {
   for (int i = 0; i < 3000; ++i) {
     const auto any = writers.empty() ? writers.end() : std::next(writers.begin(), below(writers.size()));
     const auto table = static_cast<std::size_t>(below(tables->count()));
-    switch (any == writers.end() ? 0 : below(8)) {
+    switch (any == writers.end() ? 0 : below(9)) {
       case 0:
         if (writers.size() < 3) {
           const std::int64_t max_steps = 1 + below(12);
@@ -110,6 +110,19 @@ TEST_P(SequenceTablesTest, GiveBackTheStepsOfEachItemAndForgetOthers) {
         const std::int64_t steps = 1 + below(static_cast<std::size_t>(reach));
         const Key key = tables->insert(any->first, table, steps, static_cast<double>(below(4))).value();
         model[table][key] = {episode.end() - steps, episode.end()};
+        break;
+      }
+      case 7: {
+        if (below(20) == 0) {
+          tables->reset(table).value();
+          model[table].clear();
+          break;
+        }
+        if (model[table].empty()) break;
+        const Key key = std::next(model[table].begin(), below(model[table].size()))->first;
+        EXPECT_LE(tables->erase(table, {{key}}).value(), 1);  // it may have left before
+        EXPECT_EQ(tables->erase(table, {{key}}).value(), 1);
+        model[table].erase(key);
         break;
       }
       default: {

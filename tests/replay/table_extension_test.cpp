@@ -66,14 +66,17 @@ TEST_P(TableExtensions, HearOfEveryItem) {
   const auto table = Table::make(options).value();
   Rng rng(17);
   for (int i = 0; i < 400; ++i) {
-    const auto what = rng.below(3);
-    if (what == 0) {
+    const auto what = rng.below(30);
+    if (what == 29) {
+      if (rng.below(4) == 0) table->reset().value();
+      table->erase(std::vector<Key>{rng.below(500), rng.below(500)}).value();
+    } else if (what < 10) {
       const std::vector<double> values(1 + rng.below(10), i),
           priorities(values.size(), static_cast<double>(rng.below(5)));
       BatchView batch{.signature = &options.signature, .rows = static_cast<std::int64_t>(values.size()), .columns = {}};
       batch.columns.emplace_back(std::as_bytes(std::span(values)));
       table->insert(batch, priorities).value();
-    } else if (what == 1 && table->sampleable(3) == 3) {
+    } else if (what < 20 && table->sampleable(3) == 3) {
       std::vector<double> values(3);
       std::vector<SampledItem> items(3);
       MutableBatchView batch{.signature = &options.signature, .rows = 3, .columns = {}};

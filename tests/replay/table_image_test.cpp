@@ -70,6 +70,40 @@ TEST_P(TableImage, RestoredTableGoesOnBitForBit) {
   }
 }
 
+TEST(HostTableImage, KnowsOfItemsThatWereErasedAndOfResets) {
+  const auto small = [](std::int64_t times) {
+    return make_table({.max_items = 6, .sampler = {.kind = SelectorKind::kFifo}, .max_times_sampled = times});
+  };
+  for (const std::int64_t times : {0, 3}) {
+    auto table = small(times), other = small(times);
+    for (std::int64_t id = 0; id < 8; ++id) insert_one(*table, id).value();
+    table->erase(std::vector<Key>{2, 5}).value();
+    const auto gaps = table->save();
+    other->restore(gaps).value();
+    EXPECT_EQ(other->save(), gaps);
+    for (auto* const each : {table.get(), other.get()}) {
+      for (std::int64_t id = 8; id < 13; ++id) insert_one(*each, id).value();  // over its capacity
+      EXPECT_EQ(*each->erase(std::vector<Key>{6, 7}), 1);                      // the former has left
+      EXPECT_EQ(must_sample(*each, 1)[0].id, 8);
+    }
+    EXPECT_EQ(other->save(), table->save());
+    table->reset().value();
+    insert_one(*table, 20).value();
+    auto image = table->save();
+    other->restore(image).value();
+    EXPECT_EQ(other->save(), image);
+    EXPECT_EQ(insert_one(*other, 21).value(), 14U);
+    EXPECT_EQ(other->info().inserts, 2);
+    // What only such an image says is checked like the rest of it.
+    const auto before = other->save();
+    image[0].resize(image[0].size() - 1);
+    EXPECT_EQ(other->restore(image).error().code, Code::kCorrupt);
+    image[0].push_back(std::byte{2});
+    EXPECT_EQ(other->restore(image).error().code, Code::kCorrupt);
+    EXPECT_EQ(other->save(), before);
+  }
+}
+
 /// All items of `table`, by key, as a journal would give them back.
 struct Rows {
   Key first = 0;

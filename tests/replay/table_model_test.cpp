@@ -67,7 +67,7 @@ class TableModel : public testing::TestWithParam<std::tuple<Where, SelectorKind,
   const int max_times_ = std::get<3>(GetParam());
   Rng rng_{11};
   Model model_;
-  Key next_ = 0;
+  Key next_ = 0, first_ = 0;  // of the inserts since the last reset
   std::int64_t changes_ = 0;
   std::unique_ptr<Table> table_ =
       make_table(std::get<0>(GetParam()), {.max_items = kCapacity,
@@ -129,14 +129,32 @@ class TableModel : public testing::TestWithParam<std::tuple<Where, SelectorKind,
     }
     ASSERT_EQ(*table_->update_priorities(keys, priorities), unknown);
   }
+
+  void erase() {
+    std::vector<Key> keys(1 + rng_.below(3));
+    std::int64_t unknown = 0;
+    for (Key& key : keys) {
+      key = next_ < 30 ? rng_.below(next_ + 2) : next_ - 30 + rng_.below(32);
+      unknown += static_cast<std::int64_t>(1 - model_.erase(key));
+    }
+    ASSERT_EQ(*table_->erase(keys), unknown);
+  }
+
+  void reset() {
+    ASSERT_TRUE(table_->reset().ok());
+    model_.clear();
+    first_ = next_;
+    ASSERT_EQ(table_->info().samples, 0);
+  }
 };
 
 TEST_P(TableModel, AgreesUnderRandomOperations) {
   for (int step = 0; step < 3000 && !HasFatalFailure(); ++step) {
-    const std::uint64_t choice = rng_.below(10);
-    choice < 5 ? insert() : choice < 8 ? draw() : update();
+    const std::uint64_t choice = rng_.below(std::get<0>(GetParam()) == Where::kHost ? 210 : 200);
+    choice < 100 ? insert() : choice < 160 ? draw() : choice < 200 ? update() : choice < 209 ? erase() : reset();
     ASSERT_EQ(table_->info().items, static_cast<std::int64_t>(model_.size()));
-    ASSERT_EQ(table_->info().evictions, static_cast<std::int64_t>(next_ - model_.size()));
+    ASSERT_EQ(table_->info().inserts, static_cast<std::int64_t>(next_ - first_));
+    ASSERT_EQ(table_->info().evictions, static_cast<std::int64_t>(next_ - first_ - model_.size()));
     if (step % 500 == 0) {  // and it is a table's business to survive being saved at any moment
       const auto image = table_->save();
       ASSERT_TRUE(table_->restore(image).ok());
