@@ -69,10 +69,7 @@ MakeEnvironment shared_tasks(const std::string& name) {
     }
     return model;
   };
-  return [&entry, models](std::uint64_t seed) -> Result<std::unique_ptr<Environment>> {
-    TROUPE_ASSIGN(auto made, MujocoEnvironment::make(entry, models, seed));
-    return {std::move(made)};
-  };
+  return [&entry, models](std::uint64_t seed) { return MujocoEnvironment::make(entry, models, seed); };
 }
 
 }  // namespace

@@ -71,10 +71,10 @@ std::array<char, 48> padded(const std::string& name) {
 
 }  // namespace
 
-Result<std::unique_ptr<MujocoEnvironment>> MujocoEnvironment::make(const TaskEntry& entry, Models models,
-                                                                   std::uint64_t seed) {
+Result<std::unique_ptr<Environment>> MujocoEnvironment::make(const TaskEntry& entry, Models models,
+                                                             std::uint64_t seed) {
   TROUPE_ASSIGN(SharedModel model, models(Textures::kNone));
-  return std::unique_ptr<MujocoEnvironment>(new MujocoEnvironment(entry, std::move(model), std::move(models), seed));
+  return std::unique_ptr<Environment>(new MujocoEnvironment(entry, std::move(model), std::move(models), seed));
 }
 
 MujocoEnvironment::MujocoEnvironment(const TaskEntry& entry, SharedModel model, Models models, std::uint64_t seed)

@@ -21,7 +21,7 @@ class MujocoEnvironment final : public Environment {
   using Models = std::function<Result<SharedModel>(Textures)>;
 
   /// models: is asked for all textures when a frame is first wanted. Errors: those of `models`.
-  static Result<std::unique_ptr<MujocoEnvironment>> make(const TaskEntry& entry, Models models, std::uint64_t seed);
+  static Result<std::unique_ptr<Environment>> make(const TaskEntry& entry, Models models, std::uint64_t seed);
 
   const EnvSpec& spec() const override { return spec_; }
   Result<TimeStep> reset(std::uint64_t seed, std::span<std::byte> observation) override;

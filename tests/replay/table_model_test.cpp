@@ -114,12 +114,15 @@ class TableModel : public testing::TestWithParam<std::tuple<Where, SelectorKind,
     }
   }
 
+  /// Of an item that is there, has left, or is yet to come.
+  Key recent_key() { return next_ < 30 ? rng_.below(next_ + 2) : next_ - 30 + rng_.below(32); }
+
   void update() {
     std::vector<Key> keys(3);
     std::vector<double> priorities(3);
     std::int64_t unknown = 0;
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      keys[i] = next_ < 30 ? rng_.below(next_ + 2) : next_ - 30 + rng_.below(32);
+      keys[i] = recent_key();
       priorities[i] = static_cast<double>(rng_.below(4));
       const auto found = model_.find(keys[i]);
       unknown += found == model_.end();
@@ -134,7 +137,7 @@ class TableModel : public testing::TestWithParam<std::tuple<Where, SelectorKind,
     std::vector<Key> keys(1 + rng_.below(3));
     std::int64_t unknown = 0;
     for (Key& key : keys) {
-      key = next_ < 30 ? rng_.below(next_ + 2) : next_ - 30 + rng_.below(32);
+      key = recent_key();
       unknown += static_cast<std::int64_t>(1 - model_.erase(key));
     }
     ASSERT_EQ(*table_->erase(keys), unknown);

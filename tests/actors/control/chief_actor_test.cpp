@@ -56,8 +56,9 @@ class Chief : public ::testing::Test {
     chief_.emplace(options(std::move(placement)), topology_, disk_.kept);
   }
   /// Node "worker" of birth 7 hosts both instances, and they are up.
-  void begin_with_one_worker() {
+  void begin_with_one_worker(const RestartPolicy& restart = {}) {
     topology_ = testing::counting(1, 10, 2, nullptr);
+    for (RoleSpec& role : topology_.roles) role.restart = restart;
     begin({{"chief", {}}, {"worker", {{"collector", {0}}, {"counter", {0}}}}});
     Control join = join_of("worker", 7);
     join.texts = {"collector", "counter"};
@@ -380,14 +381,7 @@ TEST_F(ChiefOfTwoHosts, ARunIsNotCompleteWhileNobodyIsDone) {
 }
 
 TEST_F(Chief, ACompleteRunWhoseInstanceDoesNotComeBackSaysWhoAndWhy) {
-  topology_ = testing::counting(1, 10, 2, nullptr);
-  for (RoleSpec& role : topology_.roles) role.restart = {.max_restarts = 5, .first_backoff = std::chrono::seconds(100)};
-  begin({{"chief", {}}, {"worker", {{"collector", {0}}, {"counter", {0}}}}});
-  Control join = join_of("worker", 7);
-  join.texts = {"collector", "counter"};
-  chief().hear("worker", join);
-  say("worker", ControlKind::kUp, 7, 1, {{"collector", 0, 0, 0, false}});
-  say("worker", ControlKind::kUp, 7, 1, {{"counter", 0, 0, 0, false}});
+  begin_with_one_worker({.max_restarts = 5, .first_backoff = std::chrono::seconds(100)});
   Control failed;
   failed.kind = ControlKind::kFailed;
   failed.birth = 7;
