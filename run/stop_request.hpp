@@ -14,8 +14,8 @@ namespace troupe::apps {
 class StopRequest {
  public:
   /// Signals within this time are one request: Slurm signals a whole tree of processes, in which the launcher passes on
-  /// what it gets.
-  static constexpr std::chrono::milliseconds kSameRequest{500};
+  /// what it gets, which takes a busy machine a second.
+  static constexpr std::chrono::milliseconds kSameRequest{2000};
 
   StopRequest();
   ~StopRequest();  ///< Restores how the signals were handled before.

@@ -105,8 +105,9 @@ class Run(unittest.TestCase):
         ended = self.slurm.await_end(job, 60)
         text = log.read_text(encoding="utf-8")
         self.assertEqual(ended[0], state, text)
-        summary = json.loads((self.folder / run / "summary.json").read_text(encoding="utf-8"))
-        self.assertEqual(summary["stop_reason"], "stop requested", text)
+        summary = self.folder / run / "summary.json"
+        self.assertTrue(summary.exists(), text)
+        self.assertEqual(json.loads(summary.read_text(encoding="utf-8"))["stop_reason"], "stop requested", text)
         self.assertTrue((self.folder / run / "checkpoints/cut.json").exists())
         for node in "replay", "learner", "parameters", "evaluator", "actors-0", "actors-1":
             self.assertRegex(text, rf"node {node} has joined")
