@@ -1,14 +1,14 @@
-# What runs once, or is compiled often, is compiled for short builds also where the rest is compiled for speed: tests, and
-# the libraries of commands, configurations and pages take three quarters of the time.
+# What runs once or waits, or is compiled often, is compiled for short builds also where the rest is compiled for speed:
+# tests, actors, commands, configurations and pages take three quarters of the time.
 function(troupe_compiles_quickly target)
-  target_compile_options(${target} PRIVATE "$<$<CONFIG:Release>:-O1;-g0>")
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
-# Each source of CAF, GoogleTest or CLI11 costs seconds for its headers alone: eight at once take half the time. An edit
-# then recompiles eight, and a file may lean on what its neighbour includes, so daily work (`dev`) goes file by file.
+# Each source of CAF, GoogleTest or CLI11 costs seconds for its headers alone: 16 at once take less than half the time. An
+# edit then recompiles 16, and a file may lean on what its neighbour includes, so daily work (`dev`) goes file by file.
 # Sources with flags of their own stay alone. Files of one target need names that differ, also in anonymous namespaces.
-function(troupe_compiles_together target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${TROUPE_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+function(troupe_compiles_together target sources)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${TROUPE_UNITY} UNITY_BUILD_BATCH_SIZE ${sources})
 endfunction()
 
 # troupe_library(NAME SOURCES ... LINK ... PRIVATE_LINK ...): the library of the folder NAME, troupe_NAME, which others
@@ -24,7 +24,7 @@ function(troupe_library name)
     $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include> $<INSTALL_INTERFACE:include>)
   target_compile_features(troupe_${name} PUBLIC cxx_std_20)
   target_link_libraries(troupe_${name} PUBLIC ${ARG_LINK} PRIVATE ${ARG_PRIVATE_LINK})
-  troupe_compiles_together(troupe_${name})
+  troupe_compiles_together(troupe_${name} 16)
   set_property(GLOBAL APPEND PROPERTY TROUPE_LIBRARIES troupe_${name})
 endfunction()
 
@@ -48,7 +48,7 @@ function(troupe_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} test_paths GTest::gmock GTest::gtest_main)
   troupe_compiles_quickly(${name})
-  troupe_compiles_together(${name})
+  troupe_compiles_together(${name} 8)
   set(properties TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT TROUPE_TEST_PYTHON=${TROUPE_TEST_PYTHON})
   if(ARG_LABELS)
     list(APPEND properties LABELS ${ARG_LABELS})

@@ -26,7 +26,7 @@ constexpr std::array<std::pair<DType, std::string_view>, 6> kDTypeNames = {{{DTy
                                                                             {DType::kI64, "I64"},
                                                                             {DType::kU8, "U8"}}};
 
-Error corrupt(std::string message) { return Error{Code::kCorrupt, "safetensors: " + std::move(message)}; }
+Error malformed(std::string message) { return Error{Code::kCorrupt, "safetensors: " + std::move(message)}; }
 
 bool good_name(std::string_view name) {
   return !name.empty() && name.size() <= kMaxNameBytes && name != "__metadata__" &&
@@ -49,8 +49,8 @@ Result<json> parse_header(std::span<const std::byte> text) {
   };
   const char* begin = reinterpret_cast<const char*>(text.data());
   json header = json::parse(begin, begin + text.size(), watch, /*allow_exceptions=*/false);
-  if (!problem.empty()) return corrupt("header: " + problem);
-  if (header.is_discarded() || !header.is_object()) return corrupt("the header is not a JSON object");
+  if (!problem.empty()) return malformed("header: " + problem);
+  if (header.is_discarded() || !header.is_object()) return malformed("the header is not a JSON object");
   return header;
 }
 
@@ -61,11 +61,11 @@ struct Range {
 
 Result<std::vector<std::uint64_t>> unsigned_list(const json& entry, const char* key, const std::string& where) {
   const auto found = entry.find(key);
-  if (found == entry.end() || !found->is_array()) return corrupt(fmt::format("{}: no list \"{}\"", where, key));
+  if (found == entry.end() || !found->is_array()) return malformed(fmt::format("{}: no list \"{}\"", where, key));
   std::vector<std::uint64_t> numbers;
   for (const json& number : *found) {
     if (!number.is_number_unsigned()) {
-      return corrupt(fmt::format("{}: \"{}\" holds something else than whole numbers >= 0", where, key));
+      return malformed(fmt::format("{}: \"{}\" holds something else than whole numbers >= 0", where, key));
     }
     numbers.push_back(number.get<std::uint64_t>());
   }
@@ -75,32 +75,32 @@ Result<std::vector<std::uint64_t>> unsigned_list(const json& entry, const char* 
 /// One tensor of the header; `range` counts from the end of the header.
 Status read_entry(const std::string& name, const json& entry, TensorBytes& tensor, Range& range) {
   const std::string where = fmt::format("tensor \"{}\"", name);
-  if (!good_name(name)) return corrupt(fmt::format("a tensor's name is not 1..{} printable bytes", kMaxNameBytes));
+  if (!good_name(name)) return malformed(fmt::format("a tensor's name is not 1..{} printable bytes", kMaxNameBytes));
   if (!entry.is_object() || entry.size() != 3) {
-    return corrupt(where + ": expected exactly dtype, shape and data_offsets");
+    return malformed(where + ": expected exactly dtype, shape and data_offsets");
   }
   const auto dtype = entry.find("dtype");
-  if (dtype == entry.end() || !dtype->is_string()) return corrupt(where + ": no dtype");
+  if (dtype == entry.end() || !dtype->is_string()) return malformed(where + ": no dtype");
   const auto known =
       std::ranges::find(kDTypeNames, dtype->get<std::string>(), &std::pair<DType, std::string_view>::second);
   if (known == kDTypeNames.end()) {
-    return corrupt(fmt::format("{}: got dtype {}, expected F32, F64, BF16, I32, I64 or U8", where, dtype->dump()));
+    return malformed(fmt::format("{}: got dtype {}, expected F32, F64, BF16, I32, I64 or U8", where, dtype->dump()));
   }
   TROUPE_ASSIGN(const auto dims, unsigned_list(entry, "shape", where));
   if (dims.size() > Shape::kMaxRank) {
-    return corrupt(fmt::format("{}: got rank {}, expected at most {}", where, dims.size(), Shape::kMaxRank));
+    return malformed(fmt::format("{}: got rank {}, expected at most {}", where, dims.size(), Shape::kMaxRank));
   }
   // The bound holds without the zeros too, so that no order of multiplication overflows.
   std::uint64_t elements = 1;
   std::array<std::int64_t, Shape::kMaxRank> sizes{};
   for (std::size_t i = 0; i < dims.size(); ++i) {
-    if (dims[i] != 0 && dims[i] > kMaxElements / elements) return corrupt(where + ": the shape is too large");
+    if (dims[i] != 0 && dims[i] > kMaxElements / elements) return malformed(where + ": the shape is too large");
     elements *= std::max<std::uint64_t>(dims[i], 1);
     sizes[i] = static_cast<std::int64_t>(dims[i]);
   }
   TROUPE_ASSIGN(const auto offsets, unsigned_list(entry, "data_offsets", where));
   if (offsets.size() != 2 || offsets[0] > offsets[1]) {
-    return corrupt(where + ": data_offsets are not a begin and an end");
+    return malformed(where + ": data_offsets are not a begin and an end");
   }
   range = {offsets[0], offsets[1]};
   tensor.name = name;
@@ -108,8 +108,8 @@ Status read_entry(const std::string& name, const json& entry, TensorBytes& tenso
   tensor.shape = Shape(std::span<const std::int64_t>(sizes).first(dims.size()));
   const std::uint64_t expected = static_cast<std::uint64_t>(tensor.shape.elements()) * dtype_bytes(tensor.dtype);
   if (range.end - range.begin != expected) {
-    return corrupt(fmt::format("{}: data_offsets span {} bytes, expected {} for {}{}", where, range.end - range.begin,
-                               expected, to_string(tensor.dtype), tensor.shape.to_string()));
+    return malformed(fmt::format("{}: data_offsets span {} bytes, expected {} for {}{}", where, range.end - range.begin,
+                                 expected, to_string(tensor.dtype), tensor.shape.to_string()));
   }
   return {};
 }
@@ -180,27 +180,27 @@ Result<std::vector<std::byte>> encode_safetensors(std::span<const TensorBytes> t
 
 Result<SafetensorsFile> parse_safetensors(std::span<const std::byte> file) {
   std::uint64_t header_bytes = 0;
-  if (file.size() < kSizeField) return corrupt(fmt::format("got {} bytes, expected at least 8", file.size()));
+  if (file.size() < kSizeField) return malformed(fmt::format("got {} bytes, expected at least 8", file.size()));
   std::memcpy(&header_bytes, file.data(), kSizeField);
   if (header_bytes > kMaxSafetensorsHeader) {
-    return corrupt(fmt::format("got a header of {} bytes, expected at most {}", header_bytes, kMaxSafetensorsHeader));
+    return malformed(fmt::format("got a header of {} bytes, expected at most {}", header_bytes, kMaxSafetensorsHeader));
   }
   if (header_bytes > file.size() - kSizeField) {
-    return corrupt(fmt::format("got a header of {} bytes in a file of {}", header_bytes, file.size()));
+    return malformed(fmt::format("got a header of {} bytes in a file of {}", header_bytes, file.size()));
   }
   TROUPE_ASSIGN(const json header, parse_header(file.subspan(kSizeField, header_bytes)));
   const std::span<const std::byte> data = file.subspan(kSizeField + header_bytes);
   if (header.size() > kMaxSafetensorsTensors + 1) {
-    return corrupt(fmt::format("got {} tensors, expected at most {}", header.size(), kMaxSafetensorsTensors));
+    return malformed(fmt::format("got {} tensors, expected at most {}", header.size(), kMaxSafetensorsTensors));
   }
 
   SafetensorsFile result;
   std::vector<std::pair<Range, TensorBytes>> entries;
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") {
-      if (!entry.is_object()) return corrupt("__metadata__ is not an object");
+      if (!entry.is_object()) return malformed("__metadata__ is not an object");
       for (const auto& [key, value] : entry.items()) {
-        if (!value.is_string()) return corrupt(fmt::format("__metadata__: \"{}\" is not a string", key));
+        if (!value.is_string()) return malformed(fmt::format("__metadata__: \"{}\" is not a string", key));
         result.metadata.emplace(key, value.get<std::string>());
       }
       continue;
@@ -212,17 +212,17 @@ Result<SafetensorsFile> parse_safetensors(std::span<const std::byte> file) {
   std::uint64_t end = 0;
   for (auto& [range, tensor] : entries) {
     if (range.begin != end) {
-      return corrupt(fmt::format("tensor \"{}\" begins at byte {}, expected {}: ranges overlap or leave a hole",
-                                 tensor.name, range.begin, end));
+      return malformed(fmt::format("tensor \"{}\" begins at byte {}, expected {}: ranges overlap or leave a hole",
+                                   tensor.name, range.begin, end));
     }
     if (range.end > data.size()) {
-      return corrupt(fmt::format("tensor \"{}\" ends at byte {} of {}", tensor.name, range.end, data.size()));
+      return malformed(fmt::format("tensor \"{}\" ends at byte {} of {}", tensor.name, range.end, data.size()));
     }
     tensor.bytes = data.subspan(range.begin, range.end - range.begin);
     end = range.end;
     result.tensors.push_back(std::move(tensor));
   }
-  if (end != data.size()) return corrupt(fmt::format("{} bytes follow the last tensor", data.size() - end));
+  if (end != data.size()) return malformed(fmt::format("{} bytes follow the last tensor", data.size() - end));
   return result;
 }
 

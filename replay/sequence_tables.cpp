@@ -34,7 +34,7 @@ StepRange range_of(const TableItem& item) {
 
 /// What an image begins with, before each chunk of steps: little-endian words.
 constexpr std::uint64_t kStepsMagic = 0x31535045'54535254ULL;  // "TRSTEPS1"
-struct ImageHead {
+struct TablesHead {
   std::uint64_t magic = kStepsMagic;
   std::uint64_t row_bytes = 0;
   std::uint64_t chunk_steps = 0;
@@ -338,16 +338,16 @@ std::vector<std::vector<std::byte>> SequenceTables::save(std::span<const std::si
   }
   const std::vector<StepChunk> steps = store_.chunks_of(ranges);
   std::vector<std::vector<std::byte>> chunks = {
-      bytes_of(ImageHead{.row_bytes = store_.row_bytes(),
-                         .chunk_steps = static_cast<std::uint64_t>(store_.chunk_steps()),
-                         .step_chunks = steps.size()})};
+      bytes_of(TablesHead{.row_bytes = store_.row_bytes(),
+                          .chunk_steps = static_cast<std::uint64_t>(store_.chunk_steps()),
+                          .step_chunks = steps.size()})};
   for (const StepChunk& chunk : steps) chunks.push_back(bytes_of(chunk));
   std::ranges::move(images, std::back_inserter(chunks));
   return chunks;
 }
 
 Status SequenceTables::restore(std::span<const std::size_t> tables, std::span<const std::vector<std::byte>> chunks) {
-  ImageHead head;
+  TablesHead head;
   if (chunks.empty() || chunks[0].size() != sizeof head) return corrupt("it has no head");
   std::memcpy(&head, chunks[0].data(), sizeof head);
   if (head.magic != kStepsMagic) return corrupt("it is none");

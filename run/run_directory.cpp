@@ -41,7 +41,7 @@ constexpr std::array<std::string_view, 14> kLeftByAStart = {
     "config.toml",  "metrics.csv", "channels.csv",  "evaluations.csv", "learning_curve.svg",
     "summary.json", "status.json", "checkpoints",   "samples",         "nodes",
     "cluster.toml", "chief.json",  "chief.address", "security"};
-constexpr std::string_view kLog = "log.txt", kEvents = "events.out.tfevents.", kSummary = "summary.json";
+constexpr std::string_view kLog = "log.txt", kEvents = "events.out.tfevents.", kSummaryFile = "summary.json";
 constexpr std::string_view kConfigHeader =
     "# What this run of Troupe was begun with, every key of it. The run writes it.";
 
@@ -112,7 +112,7 @@ Status take_over(const RunDirectory& run, const fs::path& config) {
   for (const auto& entry : fs::directory_iterator(run.path, error)) {
     const std::string name = entry.path().filename().string();
     const bool is_config = is_of(name, kLeftByAStart.front());
-    known = known && !entry.is_symlink() && (name == kLog || is_left_by_a_start(name)) && name != kSummary &&
+    known = known && !entry.is_symlink() && (name == kLog || is_left_by_a_start(name)) && name != kSummaryFile &&
             (!is_config || is_config_of_a_start(entry, config));
     begun = begun || is_config;
   }

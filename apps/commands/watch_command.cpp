@@ -37,7 +37,7 @@ namespace troupe::apps {
 namespace {
 
 /// A chief that is busy with a cut answers late; whoever looks waits that long at most.
-constexpr Duration kAskTimeout = std::chrono::seconds(2);
+constexpr Duration kLookTimeout = std::chrono::seconds(2);
 
 /// A run that `troupe train --page` has started writes its configuration within that.
 constexpr Duration kBegins = std::chrono::seconds(60);
@@ -78,7 +78,7 @@ Result<std::string> ask_chief_of(const RunDirectory& run) {
   if (!has_nodes(run)) return Error{Code::kNotFound, "a run within one process has no chief to ask"};
   messages::Control question;
   question.kind = messages::ControlKind::kAskStatus;
-  TROUPE_ASSIGN(messages::Control answer, ask(run, question, kAskTimeout));
+  TROUPE_ASSIGN(messages::Control answer, ask(run, question, kLookTimeout));
   return std::move(answer.text);
 }
 

@@ -17,7 +17,7 @@ namespace troupe::learner {
 
 namespace {
 
-using MadePlan = Result<std::unique_ptr<GemmPlan>>;
+using MadeGemm = Result<std::unique_ptr<GemmPlan>>;
 
 class SkinnyPlan final : public GemmPlan {
  public:
@@ -37,12 +37,12 @@ constexpr std::int64_t kSmall = 1 << 17;
 
 struct GemmWay {
   std::string_view name;
-  std::function<MadePlan()> make;
+  std::function<MadeGemm()> make;
 };
 
 /// The ways to a float32 product; the first is the rule's.
 std::vector<GemmWay> float_ways(GemmBackend backend, const GemmShape& shape) {
-  const GemmWay eigen{"eigen", [shape]() -> MadePlan { return make_eigen_gemm(shape, DType::kF32); }};
+  const GemmWay eigen{"eigen", [shape]() -> MadeGemm { return make_eigen_gemm(shape, DType::kF32); }};
   if (resolve(backend) == GemmBackend::kEigen) return {eigen};
 #if defined(TROUPE_ONEDNN)
   const GemmWay sgemm{"sgemm", [shape] { return make_onednn_sgemm(shape); }};
@@ -69,7 +69,7 @@ AlignedArray<float> operand(std::int64_t elements) {
   return values;
 }
 
-MadePlan fastest_gemm(const GemmShape& s, const std::vector<GemmWay>& ways) {
+MadeGemm fastest_gemm(const GemmShape& s, const std::vector<GemmWay>& ways) {
   struct Operands {
     AlignedArray<float> a, b, c;
   };
@@ -94,14 +94,14 @@ MadePlan fastest_gemm(const GemmShape& s, const std::vector<GemmWay>& ways) {
   return ways[measurer().fastest(name, measured)].make();
 }
 
-MadePlan make_float(const ComputeBy& by, const GemmShape& shape) {
-  if (is_skinny(shape)) return MadePlan(std::make_unique<SkinnyPlan>(shape, kernels_f32().skinny));
+MadeGemm make_float(const ComputeBy& by, const GemmShape& shape) {
+  if (is_skinny(shape)) return MadeGemm(std::make_unique<SkinnyPlan>(shape, kernels_f32().skinny));
   const std::vector<GemmWay> ways = float_ways(by.backend, shape);
   if (by.choice == PlanChoice::kMeasured && shape.m * shape.n * shape.k >= kSmall) return fastest_gemm(shape, ways);
   return ways[0].make();
 }
 
-MadePlan make_bf16(const ComputeBy& by, const GemmShape& shape) {
+MadeGemm make_bf16(const ComputeBy& by, const GemmShape& shape) {
 #if defined(TROUPE_ONEDNN)
   if (resolve(by.backend) == GemmBackend::kOneDnn) {
     auto plan = make_onednn_matmul(shape, DType::kBF16);
@@ -154,7 +154,7 @@ Result<std::unique_ptr<GemmPlan>> make_gemm(const ComputeBy& by, const GemmShape
   TROUPE_TRY(check_built(by.backend));
   if (dtype == DType::kBF16) return make_bf16(by, shape);
   if (dtype == DType::kF32) return make_float(by, shape);
-  if (is_skinny(shape)) return MadePlan(std::make_unique<SkinnyPlan>(shape, kernels_f64().skinny));
+  if (is_skinny(shape)) return MadeGemm(std::make_unique<SkinnyPlan>(shape, kernels_f64().skinny));
   return make_eigen_gemm(shape, dtype);
 }
 
