@@ -14,8 +14,16 @@ namespace {
 
 class Emitter {
  public:
-  Emitter(const GraphData& data, std::int64_t batch, const HloOptions& options)
-      : data_(data), options_(options), to_(options.bf16), step_(data, batch, options, to_) {}
+  Emitter(const GraphData& data, std::int64_t batch, const HloOptions& options, std::size_t part = 0)
+      : data_(data),
+        options_(options),
+        part_(data, options, part),
+        to_(options.bf16),
+        step_(data, batch, options, to_, part_) {}
+
+  std::size_t parts() const { return part_.parts(); }
+  /// What a function works on that the module has no rule for; null: there is none.
+  const Shape* called_on() const { return parts() == 1 ? nullptr : &data_.values[part_.calls()[0].in].spec.shape; }
 
   Result<HloModule> run() {
     add_arguments();
@@ -31,6 +39,7 @@ class Emitter {
     hlo::Builder::Aliases aliases;
     for (const HloSlot& slot : made_.arguments) aliases.push_back(slot.lends_to);
     made_.text = to_.module("troupe", results, aliases);
+    made_.calls = part_.calls();
     return std::move(made_);
   }
 
@@ -39,6 +48,10 @@ class Emitter {
   /// What each step has its own of.
   hlo::Type of_steps(const hlo::Type& type) const {
     return loops() ? hlo::Type{type.shape.with_leading(options_.steps), type.element} : type;
+  }
+  hlo::Type type_of(std::uint32_t value) const {
+    const ValueSpec& spec = data_.values[value].spec;
+    return {spec.shape, hlo::element_of(spec.dtype)};
   }
   hlo::Value argument(HloRole role, std::size_t index, const hlo::Type& type, std::size_t part = 0,
                       std::size_t entry = 0) {
@@ -65,14 +78,13 @@ class Emitter {
     for (std::uint32_t id = 0; id < data_.values.size(); ++id) {
       const Value& value = data_.values[id];
       const auto index = static_cast<std::size_t>(value.index), entry = static_cast<std::size_t>(value.entry);
-      if (step_.is_live(id) && value.source == Source::kParam) params.emplace(index, entry);
-      if (step_.is_live(id) && value.source == Source::kState) state.insert(entry);
+      if (part_.reads(id) && value.source == Source::kParam) params.emplace(index, entry);
+      if (part_.reads(id) && value.source == Source::kState) state.insert(entry);
     }
     for (std::size_t i = 0; i < data_.inputs.size(); ++i) {
       const std::uint32_t id = data_.inputs[i].value;
-      const ValueSpec& spec = data_.values[id].spec;
-      if (!step_.is_live(id)) continue;
-      step_.values[id] = argument(HloRole::kInput, i, of_steps({spec.shape, hlo::element_of(spec.dtype)}));
+      if (!part_.reads(id)) continue;
+      step_.values[id] = argument(HloRole::kInput, i, of_steps(type_of(id)));
       inputs_.emplace_back(id, step_.values[id]);
     }
     std::set<std::size_t> whole;  // groups
@@ -86,24 +98,27 @@ class Emitter {
     }
     for (std::size_t i = 0; step_.updates() && i < data_.minimized.size(); ++i) {
       const auto group = static_cast<std::size_t>(data_.minimized[i].group);
-      const std::size_t slots = step_.is_due(i) ? slot_names(data_.minimized[i].spec).size() : 0;
+      const std::size_t slots = part_.is_due(i) ? slot_names(data_.minimized[i].spec).size() : 0;
       for (std::size_t part = 0; part < slots; ++part) {
         step_.groups[group].slots.push_back(arguments(HloRole::kSlot, i, step_.layout_of(group), part));
       }
+    }
+    for (std::uint32_t id = 0; id < data_.values.size(); ++id) {
+      if (part_.is_handed(id)) step_.values[id] = argument(HloRole::kHanded, id, type_of(id));
     }
     for (const std::size_t entry : state) {
       step_.state[entry] = argument(HloRole::kState, 0, {data_.state.layout.entries[entry].shape}, 0, entry);
     }
     for (std::size_t i = 0; step_.applies() && i < step_.gradients.size(); ++i) {
       const auto group = static_cast<std::size_t>(data_.minimized[i].group);
-      if (step_.is_due(i)) step_.gradients[i] = arguments(HloRole::kGradient, i, step_.layout_of(group));
+      if (part_.is_due(i)) step_.gradients[i] = arguments(HloRole::kGradient, i, step_.layout_of(group));
     }
   }
   /// The tensors of the state that a step writes.
   std::set<std::size_t> assigned() const {
     std::set<std::size_t> entries;
     for (const auto& [to, value] : data_.assigns) {
-      if (!step_.applies()) entries.insert(static_cast<std::size_t>(data_.values[to].entry));
+      if (!step_.applies() && part_.is_last()) entries.insert(static_cast<std::size_t>(data_.values[to].entry));
     }
     return entries;
   }
@@ -112,7 +127,7 @@ class Emitter {
     const auto minimized = static_cast<std::int64_t>(data_.minimized.size());
     step_.rules = argument(HloRole::kRules, 0, of_steps({{minimized, kHloRuleNumbers}}));
     for (std::size_t i = 0; i < data_.minimized.size(); ++i) {
-      if (step_.is_due(i)) groups.insert(static_cast<std::size_t>(data_.minimized[i].group));
+      if (part_.is_due(i)) groups.insert(static_cast<std::size_t>(data_.minimized[i].group));
     }
     bool follows = false;
     for (std::size_t g = 0; g < data_.groups.size(); ++g) {
@@ -138,15 +153,18 @@ class Emitter {
     made_.results.push_back({role, index, part, entry, type});
   }
   void results(HloRole role, std::size_t index, const ParamLayout& layout, std::size_t part = 0) {
-    for (std::size_t e = 0; e < layout.entries.size(); ++e) result(role, index, {layout.entries[e].shape}, part, e);
+    for (std::size_t e = 0; e < layout.entries.size(); ++e) {
+      const bool here = role != HloRole::kGradient || part_.is_here(data_.minimized[index].gradients[e]);
+      if (here) result(role, index, {layout.entries[e].shape}, part, e);
+    }
   }
   void plan_results() {
     for (std::size_t i = 0; !step_.applies() && i < data_.outputs.size(); ++i) {
-      const ValueSpec& spec = data_.values[data_.outputs[i].value].spec;
-      result(HloRole::kOutput, i, of_steps({spec.shape, hlo::element_of(spec.dtype)}));
+      const std::uint32_t id = data_.outputs[i].value;
+      if (part_.is_here(id)) result(HloRole::kOutput, i, of_steps(type_of(id)));
     }
     for (std::size_t i = 0; i < data_.minimized.size(); ++i) {
-      if (!step_.is_due(i)) continue;
+      if (!part_.is_due(i)) continue;
       const auto group = static_cast<std::size_t>(data_.minimized[i].group);
       const ParamLayout& layout = step_.layout_of(group);
       if (!step_.updates() || (options_.gradients && !step_.applies())) results(HloRole::kGradient, i, layout);
@@ -160,8 +178,11 @@ class Emitter {
     }
     const auto metrics =
         static_cast<std::int64_t>(step_.applies() ? 0 : data_.metrics.size()) + (step_.updates() ? 1 : 0);
-    if (metrics > 0) result(HloRole::kMetrics, 0, of_steps({{metrics}}));
+    if (metrics > 0 && part_.is_last()) result(HloRole::kMetrics, 0, of_steps({{metrics}}));
     for (const std::size_t entry : assigned()) result(HloRole::kState, 0, step_.state[entry].type, 0, entry);
+    for (std::uint32_t id = 0; id < data_.values.size(); ++id) {
+      if (part_.hands_on(id)) result(HloRole::kHanded, id, type_of(id));
+    }
   }
   /// A tensor of a group, or of a slot of what is minimized, or of the state.
   hlo::Value& kept(const HloSlot& slot) {
@@ -175,8 +196,8 @@ class Emitter {
   hlo::Value current(const HloSlot& slot) {
     if (is_kept(slot)) return kept(slot);
     if (slot.role == HloRole::kMetrics) return step_.metrics;
-    return slot.role == HloRole::kGradient ? step_.gradients[slot.index][slot.entry]
-                                           : step_.values[data_.outputs[slot.index].value];
+    if (slot.role == HloRole::kGradient) return step_.gradients[slot.index][slot.entry];
+    return step_.values[slot.role == HloRole::kHanded ? slot.index : data_.outputs[slot.index].value];
   }
 
   /// The steps in a loop that carries how many were updates, what is kept, and a row of the others for each step.
@@ -209,6 +230,7 @@ class Emitter {
 
   const GraphData& data_;
   const HloOptions& options_;
+  const HloPart part_;
   hlo::Builder to_;
   HloStep step_;
   HloModule made_;
@@ -240,17 +262,35 @@ std::string_view to_string(HloRole role) {
       return "metrics";
     case HloRole::kGradient:
       return "gradient";
+    case HloRole::kHanded:
+      return "handed";
   }
   return "";
 }
 
 Result<HloModule> make_hlo_module(const GraphData& data, std::int64_t batch, const HloOptions& options) {
-  return Emitter(data, batch, options).run();
+  Emitter emitter(data, batch, options);
+  if (const Shape* const called_on = emitter.called_on()) {
+    return Error{Code::kInvalidArgument, fmt::format("pjrt: the step calls a function of the host's on {}, and this is "
+                                                     "one program without the host: run it on cpu or cuda",
+                                                     called_on->to_string())};
+  }
+  return emitter.run();
 }
 
 Result<HloModule> make_hlo_module(const Graph& graph, const HloOptions& options) {
   if (!graph.status().ok()) return graph.status().error();
   return make_hlo_module(GraphAccess::data(graph), graph.batch(), options);
+}
+
+Result<std::vector<HloModule>> make_hlo_parts(const GraphData& data, std::int64_t batch, const HloOptions& options) {
+  std::vector<HloModule> parts;
+  const std::size_t count = Emitter(data, batch, options).parts();
+  for (std::size_t part = 0; part < count; ++part) {
+    TROUPE_ASSIGN(HloModule made, Emitter(data, batch, options, part).run());
+    parts.push_back(std::move(made));
+  }
+  return parts;
 }
 
 }  // namespace troupe::learner

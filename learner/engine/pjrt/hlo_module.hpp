@@ -27,6 +27,7 @@ enum class HloRole : std::uint8_t {
   kOutput,    ///< output `index` of the graph: all rows, those that are no data too
   kMetrics,   ///< all metrics of the graph; behind those of an update 1 where it was skipped, else 0
   kGradient,  ///< tensor `entry` of the gradient of minimized `index`, as it is applied; of kApply an argument
+  kHanded,    ///< value `index` of the graph, from a part of the step to later ones and to functions of the host's
 };
 std::string_view to_string(HloRole role);
 
@@ -38,10 +39,17 @@ struct HloSlot {
   std::int64_t lends_to = -1;  ///< of an argument: the result that gets its memory; it is gone after a run
 };
 
+/// A function of the host's in the middle of a step. Its values are handed (HloRole::kHanded).
+struct HloCall {
+  std::size_t joint = 0;  ///< of GraphData::joints
+  std::uint32_t in = 0, out = 0;
+};
+
 struct HloModule {
   std::string text;
   std::vector<HloSlot> arguments;  ///< what the step does not read is not among them, but for the rows
   std::vector<HloSlot> results;
+  std::vector<HloCall> calls;  ///< of a part of a step: what the host does before the next one, in this order
 };
 
 /// kAct: neither gradients nor the nodes that only they need. kGradients: gradients are results. kUpdate: they are
@@ -72,5 +80,10 @@ struct HloOptions {
 /// in words that say what to do.
 Result<HloModule> make_hlo_module(const GraphData& data, std::int64_t batch, const HloOptions& options = {});
 Result<HloModule> make_hlo_module(const Graph& graph, const HloOptions& options = {});
+
+/// The same of one replica in parts, run one after the other with HloModule::calls between them: functions of the
+/// host's cut the step. They keep the graph's order, since replicas meet in them, and those that do not wait for each
+/// other share a cut. Not of kUpdate, which is one program.
+Result<std::vector<HloModule>> make_hlo_parts(const GraphData& data, std::int64_t batch, const HloOptions& options);
 
 }  // namespace troupe::learner

@@ -9,7 +9,8 @@
 
 namespace troupe::learner {
 
-HloStep::HloStep(const GraphData& data, std::int64_t batch, const HloOptions& options, hlo::Builder& to)
+HloStep::HloStep(const GraphData& data, std::int64_t batch, const HloOptions& options, hlo::Builder& to,
+                 const HloPart& part)
     : groups(data.groups.size()),
       state(data.state.layout.entries.size()),
       values(data.values.size()),
@@ -17,8 +18,8 @@ HloStep::HloStep(const GraphData& data, std::int64_t batch, const HloOptions& op
       data_(data),
       batch_(batch),
       options_(options),
-      to_(to) {
-  find_live();
+      to_(to),
+      part_(part) {
   for (std::size_t g = 0; g < groups.size(); ++g) groups[g].values.resize(layout_of(g).entries.size());
 }
 
@@ -27,37 +28,13 @@ const ParamLayout& HloStep::layout_of(std::size_t group) const {
   return of.online >= 0 ? data_.groups[static_cast<std::size_t>(of.online)].layout : of.layout;
 }
 
-void HloStep::find_live() {
-  live_.assign(data_.values.size(), false);
-  if (applies()) return;
-  for (const auto* named : {&data_.outputs, &data_.metrics}) {
-    for (const NamedValue& each : *named) live_[each.value] = true;
-  }
-  for (const auto& [to, value] : data_.assigns) live_[value] = true;
-  for (std::size_t i = 0; i < data_.minimized.size(); ++i) {
-    if (!is_due(i)) continue;
-    for (const std::uint32_t id : data_.minimized[i].gradients) live_[id] = true;
-  }
-  for (std::size_t index = data_.nodes.size(); index-- > 0;) {
-    const Node& node = data_.nodes[index];
-    if (!is_live(node)) continue;
-    for (const std::uint32_t id : node.inputs) live_[id] = true;
-    const std::int32_t of = node.joint < 0 ? -1 : data_.joints[static_cast<std::size_t>(node.joint)].gradient_of;
-    if (of >= 0) live_[data_.nodes[static_cast<std::size_t>(of)].outputs[0]] = true;
-  }
-}
-
-bool HloStep::is_live(const Node& node) const {
-  return std::ranges::any_of(node.outputs, [this](std::uint32_t id) { return live_[id]; });
-}
-
 // ---- nodes ----
 
 /// What the nodes read of groups, state and constants.
 void HloStep::bind_sources() {
   for (std::uint32_t id = 0; id < data_.values.size(); ++id) {
     const Value& value = data_.values[id];
-    if (!live_[id]) continue;
+    if (!part_.reads(id)) continue;
     const auto index = static_cast<std::size_t>(value.index), entry = static_cast<std::size_t>(value.entry);
     if (value.source == Source::kParam) values[id] = groups[index].values[entry];
     if (value.source == Source::kState) values[id] = state[entry];
@@ -66,7 +43,7 @@ void HloStep::bind_sources() {
 }
 
 Status HloStep::add(const Node& node) {
-  if (!is_live(node)) return {};
+  if (!part_.is_here(node)) return {};
   std::vector<hlo::Value> in;
   std::vector<ValueSpec> in_specs, out_specs;
   for (const std::uint32_t id : node.inputs) {
@@ -77,7 +54,7 @@ Status HloStep::add(const Node& node) {
   to_.set_location(fmt::format("{} %{}", node.op == nullptr ? "joint" : node.op->name, node.outputs[0]));
   if (node.op == nullptr) {
     const Joint& joint = data_.joints[static_cast<std::size_t>(node.joint)];
-    TROUPE_ASSIGN(values[node.outputs[0]], join(joint, in[0], out_specs[0].shape));
+    values[node.outputs[0]] = join(joint, in[0], out_specs[0].shape);
     return {};
   }
   TROUPE_ASSIGN(const hlo::Values made,
@@ -86,22 +63,15 @@ Status HloStep::add(const Node& node) {
   return {};
 }
 
-Result<hlo::Value> HloStep::join(const Joint& joint, const hlo::Value& in, const Shape& out) {
+hlo::Value HloStep::join(const Joint& joint, const hlo::Value& in, const Shape& out) {
   if (!joint.forward) return in;  // one stripe has all of the sum
-  const JointFn::Rule* const rule = joint.forward.rule(static_cast<std::size_t>(options_.replicas));
-  if (rule == nullptr) {
-    return Error{Code::kInvalidArgument,
-                 fmt::format("pjrt: the step calls a function of the host's on {}, and this engine compiles whole "
-                             "steps: run it on cpu or cuda",
-                             in.shape().to_string())};
-  }
   hlo::Joint of{in, rows, batch_};
   if (joint.gradient_of >= 0) {
     const Node& forward = data_.nodes[static_cast<std::size_t>(joint.gradient_of)];
     of.taken = values[forward.inputs[0]];
     of.given = values[forward.outputs[0]];
   }
-  hlo::Value made = (*rule)(of);
+  hlo::Value made = (*joint.forward.rule(static_cast<std::size_t>(options_.replicas)))(of);
   TROUPE_CHECK(made.shape() == out, "a joint gives {}, expected {}", made.shape().to_string(), out.to_string());
   return made;
 }
@@ -130,14 +100,16 @@ Status HloStep::compute() {
   for (const Node& node : data_.nodes) TROUPE_TRY(add(node));
   for (std::size_t i = 0; !applies() && i < gradients.size(); ++i) {
     gradients[i] = {};
-    if (!is_due(i)) continue;
+    if (!part_.is_due(i)) continue;
     const std::vector<ParamEntry>& entries = layout_of_minimized(i).entries;
     for (std::size_t e = 0; e < entries.size(); ++e) {
-      gradients[i].push_back(reshape(values[data_.minimized[i].gradients[e]], entries[e].shape));
+      const std::uint32_t id = data_.minimized[i].gradients[e];
+      gradients[i].push_back(part_.is_here(id) ? reshape(values[id], entries[e].shape) : hlo::Value());
     }
   }
   if (updates() && options_.replicas > 1 && !applies()) average_over_replicas();
   if (updates()) update();
+  if (!part_.is_last()) return {};
   to_.set_location("metrics and state");
   std::vector<hlo::Value> shown;
   for (std::size_t i = 0; !applies() && i < data_.metrics.size(); ++i) {
@@ -158,7 +130,7 @@ void HloStep::average_over_replicas() {
   const hlo::Value own = convert(rows, hlo::Element::kF32);
   const hlo::Value share = own / maximum(sum_of_replicas(own, options_.replicas), 1);
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if (!is_due(i) || !data_.minimized[i].spec.reduce) continue;
+    if (!part_.is_due(i) || !data_.minimized[i].spec.reduce) continue;
     gradients[i] = mean_of_replicas(layout_of_minimized(i), gradients[i], share, options_.replicas);
   }
 }
@@ -170,7 +142,7 @@ void HloStep::update() {
   finite = to_.constant(1, {{}, hlo::Element::kBool});
   bool differs = false;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if (!is_due(i)) continue;
+    if (!part_.is_due(i)) continue;
     const HloShares shares = shares_of(layout_of_minimized(i), gradients[i]);
     squares[i] = sum_of_squares(shares.measured());
     finite = finite & is_finite(squares[i]);
@@ -182,7 +154,7 @@ void HloStep::update() {
     finite = is_equal(sum_of_replicas(bad, options_.replicas), 0);
   }
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if (!is_due(i)) continue;
+    if (!part_.is_due(i)) continue;
     const auto row = static_cast<std::int64_t>(i);
     const MinimizeDef& of = data_.minimized[i];
     const auto index = static_cast<std::size_t>(of.group);

@@ -6,6 +6,7 @@
 
 #include <troupe/core/error.hpp>
 #include <troupe/learner/engine/pjrt/hlo_module.hpp>
+#include <troupe/learner/engine/pjrt/hlo_part.hpp>
 #include <troupe/learner/engine/pjrt/hlo_update.hpp>
 #include <troupe/learner/graph/graph_data.hpp>
 #include <troupe/learner/graph/hlo.hpp>
@@ -15,16 +16,10 @@ namespace troupe::learner {
 /// References are the module's, which outlives it.
 class HloStep {
  public:
-  HloStep(const GraphData& data, std::int64_t batch, const HloOptions& options, hlo::Builder& to);
+  HloStep(const GraphData& data, std::int64_t batch, const HloOptions& options, hlo::Builder& to, const HloPart& part);
 
   // ---- which parts of the graph are in it ----
 
-  /// Whether a result needs a value.
-  bool is_live(std::uint32_t value) const { return live_[value]; }
-  /// Whether it has the gradient of a minimized group.
-  bool is_due(std::size_t minimized) const {
-    return options_.phase != HloPhase::kAct && (options_.due.empty() || options_.due[minimized]);
-  }
   /// kApply alone: without nodes.
   bool applies() const { return options_.phase == HloPhase::kApply; }
   bool updates() const { return (options_.phase == HloPhase::kUpdate || applies()) && !data_.minimized.empty(); }
@@ -36,18 +31,16 @@ class HloStep {
   hlo::Value rows, first_row, rules, due;  ///< HloRole has what they are; hlo::Node, where rows begin
   std::vector<HloGroup> groups;            ///< by their index
   HloTensors state;
-  std::vector<hlo::Value> values;     ///< of the graph's, by their ids: inputs are there before
+  std::vector<hlo::Value> values;     ///< of the graph's, by their ids: inputs and what is handed are there before
   std::vector<HloTensors> gradients;  ///< of each minimized; of kApply they are there before
   hlo::Value metrics, finite;         ///< finite: whether all gradients of an update are
 
   Status compute();
 
  private:
-  void find_live();
-  bool is_live(const Node& node) const;
   void bind_sources();
   Status add(const Node& node);
-  Result<hlo::Value> join(const Joint& joint, const hlo::Value& in, const Shape& out);
+  hlo::Value join(const Joint& joint, const hlo::Value& in, const Shape& out);
   const ParamLayout& layout_of_minimized(std::size_t minimized) const {
     return layout_of(static_cast<std::size_t>(data_.minimized[minimized].group));
   }
@@ -58,7 +51,7 @@ class HloStep {
   const std::int64_t batch_;
   const HloOptions& options_;
   hlo::Builder& to_;
-  std::vector<bool> live_;
+  const HloPart& part_;
 };
 
 /// What the node of an op becomes. Errors: kInvalidArgument without a rule, naming the op.

@@ -18,7 +18,8 @@ class PjrtEngine final : public Engine {
  public:
   Status check(const Graph& graph, const Device& device) const override {
     TROUPE_TRY(find_pjrt_plugin(device.engine));
-    TROUPE_TRY(make_hlo_module(graph, {.phase = HloPhase::kGradients}));
+    if (!graph.status().ok()) return graph.status();
+    TROUPE_TRY(make_hlo_parts(GraphAccess::data(graph), graph.batch(), {.phase = HloPhase::kGradients}));
     return {};
   }
   Status complete(const GraphData&, std::int64_t, CompileOptions* options) const override {

@@ -15,10 +15,16 @@ namespace troupe::learner {
 
 namespace {
 
+bool calls_functions(const Host& host) {
+  return host.options.seat.with == nullptr && std::ranges::any_of(host.joints, [](const Joint& joint) {
+           return joint.forward && joint.forward.rule(1) == nullptr;
+         });
+}
+
 /// What of a program ends on the host in every step.
 bool host_ends(const Host& host) {
   const bool reduces = host.reduces() && host.options.seat.with == nullptr;
-  return host.accumulates() || reduces || (!host.options.update && !host.minimized.empty());
+  return host.accumulates() || reduces || ((!host.options.update || calls_functions(host)) && !host.minimized.empty());
 }
 
 std::size_t input_bytes(const BoundInput& input) {
@@ -59,6 +65,7 @@ PjrtProgram::PjrtProgram(std::shared_ptr<const pjrt::Client> client, const Graph
       host_(host),
       device_(static_cast<std::size_t>(host.options.device.index)),
       replicas_(static_cast<PjrtReplicas*>(host.options.seat.with.get())),
+      calls_functions_(calls_functions(host)),
       host_ends_(host_ends(host)),
       steps_per_launch_(learner::steps_per_launch(host)),
       groups_(host.groups.size()),
@@ -86,32 +93,46 @@ Result<std::unique_ptr<PjrtProgram>> PjrtProgram::make(std::shared_ptr<const pjr
   const HloPhase first = host.minimized.empty() ? HloPhase::kAct
                          : made->host_ends_     ? HloPhase::kGradients
                                                 : HloPhase::kUpdate;
-  TROUPE_ASSIGN(const Compiled* const compiled, made->compiled({first, all, 1}));
-  for (const HloSlot& slot : compiled->module.arguments) {
-    if (slot.role == HloRole::kInput) host.inputs[slot.index].used = true;
+  TROUPE_ASSIGN(const std::vector<Part>* const compiled, made->compiled({first, all, 1}));
+  for (const Part& part : *compiled) {
+    for (const HloSlot& slot : part.module.arguments) {
+      if (slot.role == HloRole::kInput) host.inputs[slot.index].used = true;
+    }
   }
   if (first == HloPhase::kGradients && host.options.update) TROUPE_TRY(made->compiled({HloPhase::kApply, all, 1}));
   return made;
 }
 
-Result<const PjrtProgram::Compiled*> PjrtProgram::compiled(const Variant& variant) {
-  if (const auto found = compiled_.find(variant); found != compiled_.end()) return &found->second;
+Result<std::vector<HloModule>> PjrtProgram::modules(const Variant& variant) const {
   const Seat& seat = host_.options.seat;
-  TROUPE_ASSIGN(HloModule module, make_hlo_module(data_, host_.batch,
-                                                  {.phase = variant.phase,
-                                                   .bf16 = host_.options.compute == DType::kBF16,
-                                                   .due = variant.due,
-                                                   .gradients = host_.options.keep_gradients,
-                                                   .steps = variant.steps,
-                                                   .replicas = seat.replicas,
-                                                   .global_batch = seat.global_batch}));
-  TROUPE_ASSIGN(auto executable, compile(variant, module.text));
-  module.text = {};  // megabytes, which nobody reads again
-  if (const auto memory = executable->about().memory(); memory.ok()) {
-    bytes_ = std::max(
-        bytes_, static_cast<std::size_t>(memory->arguments + memory->temporaries + memory->outputs - memory->alias));
+  const HloOptions options{.phase = variant.phase,
+                           .bf16 = host_.options.compute == DType::kBF16,
+                           .due = variant.due,
+                           .gradients = host_.options.keep_gradients,
+                           .steps = variant.steps,
+                           .replicas = seat.replicas,
+                           .global_batch = seat.global_batch};
+  if (calls_functions_) return make_hlo_parts(data_, host_.batch, options);
+  TROUPE_ASSIGN(HloModule whole, make_hlo_module(data_, host_.batch, options));
+  std::vector<HloModule> one;
+  one.push_back(std::move(whole));
+  return one;
+}
+
+Result<const std::vector<PjrtProgram::Part>*> PjrtProgram::compiled(const Variant& variant) {
+  if (const auto found = compiled_.find(variant); found != compiled_.end()) return &found->second;
+  TROUPE_ASSIGN(std::vector<HloModule> modules, this->modules(variant));
+  std::vector<Part> parts;
+  for (HloModule& module : modules) {
+    TROUPE_ASSIGN(auto executable, compile(variant, module.text));
+    module.text = {};  // megabytes, which nobody reads again
+    if (const auto memory = executable->about().memory(); memory.ok()) {
+      bytes_ = std::max(
+          bytes_, static_cast<std::size_t>(memory->arguments + memory->temporaries + memory->outputs - memory->alias));
+    }
+    parts.push_back({std::move(module), std::move(executable)});
   }
-  return &compiled_.emplace(variant, Compiled{std::move(module), std::move(executable)}).first->second;
+  return &compiled_.emplace(variant, std::move(parts)).first->second;
 }
 
 Result<std::shared_ptr<const pjrt::LoadedExecutable>> PjrtProgram::compile(const Variant& variant,
@@ -214,35 +235,55 @@ Status PjrtProgram::end_on_host() {
 
 Status PjrtProgram::execute(HloPhase phase, int steps) {
   TROUPE_TRY(lost_);
-  TROUPE_ASSIGN(const Compiled* const compiled, this->compiled({phase, due(phase), steps}));
+  TROUPE_ASSIGN(const std::vector<Part>* const parts, compiled({phase, due(phase), steps}));
+  steps_ = steps;
+  handed_.clear();
+  for (const Part& part : *parts) {
+    TROUPE_TRY(execute(part, phase, steps));
+    for (const HloCall& call : part.module.calls) TROUPE_TRY(this->call(call));
+  }
+  return {};
+}
+
+Status PjrtProgram::execute(const Part& part, HloPhase phase, int steps) {
   std::vector<pjrt::Buffer> made;
   std::vector<const pjrt::Buffer*> arguments;
-  made.reserve(compiled->module.arguments.size());  // arguments point into it
-  for (const HloSlot& slot : compiled->module.arguments) {
+  made.reserve(part.module.arguments.size());  // arguments point into it
+  for (const HloSlot& slot : part.module.arguments) {
     TROUPE_ASSIGN(const pjrt::Buffer* const argument, this->argument(slot, steps, made));
     arguments.push_back(argument);
   }
-  steps_ = steps;
-  auto outputs = begin_run(*compiled, arguments);
-  const Status taken = outputs.ok() ? take(phase, compiled->module.results, *outputs) : Status(outputs.error());
+  auto outputs = begin_run(part, arguments);
+  const Status taken = outputs.ok() ? take(phase, part.module.results, *outputs) : Status(outputs.error());
   // What was donated is gone, and nobody knows how much of what came instead is here.
   if (phase == HloPhase::kUpdate || phase == HloPhase::kApply) lost_ = taken;
   return taken;
 }
 
-Result<std::vector<pjrt::Buffer>> PjrtProgram::begin_run(const Compiled& compiled,
+Status PjrtProgram::call(const HloCall& call) {
+  const Shape& out = data_.values[call.out].spec.shape;
+  taken_.resize(static_cast<std::size_t>(data_.values[call.in].spec.shape.elements()));
+  given_.resize(static_cast<std::size_t>(out.elements()));
+  TROUPE_ASSIGN(const pjrt::Event done, handed_.at(call.in).begin_copy_to(std::as_writable_bytes(std::span(taken_))));
+  TROUPE_TRY(done.await());
+  TROUPE_TRY(host_.joints[call.joint].forward({taken_, given_, host_.rows}));
+  TROUPE_ASSIGN(handed_[call.out], send(given_.data(), DType::kF32, out));
+  return {};
+}
+
+Result<std::vector<pjrt::Buffer>> PjrtProgram::begin_run(const Part& part,
                                                          const std::vector<const pjrt::Buffer*>& arguments) {
-  if (replicas_ != nullptr) {
-    return replicas_->execute(host_.options.seat.replica, *compiled.executable, arguments);
-  }
-  TROUPE_ASSIGN(pjrt::Executed executed, compiled.executable->execute(std::span(&arguments, 1)));
+  if (replicas_ != nullptr) return replicas_->execute(host_.options.seat.replica, *part.executable, arguments);
+  TROUPE_ASSIGN(pjrt::Executed executed, part.executable->execute(std::span(&arguments, 1)));
   return std::move(executed.outputs[0]);
 }
 
 Status PjrtProgram::take(HloPhase phase, std::span<const HloSlot> slots, std::span<pjrt::Buffer> outputs) {
   for (std::size_t r = 0; r < outputs.size(); ++r) {
     const HloSlot& slot = slots[r];
-    if (pjrt::Buffer* const to = kept(slot, phase)) {
+    if (slot.role == HloRole::kHanded) {
+      handed_[slot.index] = std::move(outputs[r]);
+    } else if (pjrt::Buffer* const to = kept(slot, phase)) {
       *to = std::move(outputs[r]);
     } else if (slot.role == HloRole::kGradient) {
       const std::span<float> on_host(gradient(slot), static_cast<std::size_t>(slot.type.shape.elements()));
@@ -332,6 +373,8 @@ Result<const pjrt::Buffer*> PjrtProgram::argument(const HloSlot& slot, int steps
     }
     case HloRole::kGradient:
       return keep(send(gradient(slot), DType::kF32, slot.type.shape));
+    case HloRole::kHanded:
+      return &handed_.at(slot.index);
     default:  // state is read before it is assigned, whatever the phase
       return kept(slot, HloPhase::kUpdate);
   }

@@ -3,7 +3,8 @@
 // execution a step. Parameters, optimiser slots and state are the device's buffers, donated to each step and taken back
 // from it; the host's copies follow when somebody asks. Where the host has a part in the step's end (gradients of
 // several runs, a reduction over replicas, a gradient that is looked at), it is two executions with the gradient on the
-// host in between. Replicas with a seat (PjrtReplicas) reduce within the execution instead.
+// host in between. Functions of the host's in the middle of a step cut the first of them into parts, in which what the
+// later ones need stays on the device. Replicas with a seat (PjrtReplicas) reduce within the execution instead.
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -27,7 +28,7 @@ class PjrtProgram final : public Executable {
   ~PjrtProgram() override;
 
   int steps_per_launch() const override { return steps_per_launch_; }
-  bool calls_host() const override { return host_ends_; }
+  bool calls_host() const override { return host_ends_ || calls_functions_; }
   Status stage(int step, const BatchView& batch) override;
   /// A launch of as many steps as there can be is one execution, which is not waited for; one of fewer takes them one
   /// by one, since each number would be a program that takes seconds to compile.
@@ -55,7 +56,7 @@ class PjrtProgram final : public Executable {
     int steps = 1;
     friend auto operator<=>(const Variant&, const Variant&) = default;
   };
-  struct Compiled {
+  struct Part {
     HloModule module;
     std::shared_ptr<const pjrt::LoadedExecutable> executable;
   };
@@ -78,7 +79,8 @@ class PjrtProgram final : public Executable {
 
   PjrtProgram(std::shared_ptr<const pjrt::Client> client, const GraphData& data, Host& host);
 
-  Result<const Compiled*> compiled(const Variant& variant);
+  Result<std::vector<HloModule>> modules(const Variant& variant) const;
+  Result<const std::vector<Part>*> compiled(const Variant& variant);
   Result<std::shared_ptr<const pjrt::LoadedExecutable>> compile(const Variant& variant, std::string_view text);
   Status send_inputs(const std::vector<const std::byte*>& from, int steps);
   /// One step, or with `steps` above 1 an update of so many, with the inputs that were sent.
@@ -96,9 +98,10 @@ class PjrtProgram final : public Executable {
   pjrt::Buffer* kept(const HloSlot& slot, HloPhase phase);
   float* gradient(const HloSlot& slot) const;
   Status execute(HloPhase phase, int steps = 1);
+  Status execute(const Part& part, HloPhase phase, int steps);
+  Status call(const HloCall& call);
   /// The outputs of a run, which goes on.
-  Result<std::vector<pjrt::Buffer>> begin_run(const Compiled& compiled,
-                                              const std::vector<const pjrt::Buffer*>& arguments);
+  Result<std::vector<pjrt::Buffer>> begin_run(const Part& part, const std::vector<const pjrt::Buffer*>& arguments);
   /// Of an execution: keeps what is new of the state, and begins to copy the results that the host sees.
   Status take(HloPhase phase, std::span<const HloSlot> slots, std::span<pjrt::Buffer> outputs);
   void forget_arriving();
@@ -112,15 +115,18 @@ class PjrtProgram final : public Executable {
   Host& host_;
   const std::size_t device_;
   PjrtReplicas* const replicas_;  ///< null without a seat
-  bool host_ends_ = false;        ///< the host has a part in the end of each step
-  int steps_per_launch_ = 1;
-  std::map<Variant, Compiled> compiled_;
+  const bool calls_functions_;    ///< of the host's, in the middle of a step
+  const bool host_ends_;          ///< the host has a part in the end of each step
+  const int steps_per_launch_;
+  std::map<Variant, std::vector<Part>> compiled_;
   std::vector<Group> groups_;
   std::int64_t sent_rows_ = -1;
   pjrt::Buffer rows_;                           ///< sent_rows_ on the device
   Tensors state_, next_state_;                  ///< the latter until the update of Phase::kUpdate: what was assigned
   std::vector<std::vector<std::byte>> staged_;  ///< of Host::inputs: batches of the next launch, one behind the other
   std::vector<pjrt::Buffer> inputs_;            ///< of Host::inputs
+  std::map<std::size_t, pjrt::Buffer> handed_;  ///< values of the present run, from part to part
+  std::vector<float> taken_, given_;            ///< by a function
   std::vector<Arriving> arriving_;
   std::vector<pjrt::Event> gradients_;           ///< of copies to the host
   Status lost_;                                  ///< of an execution that had donated what there is

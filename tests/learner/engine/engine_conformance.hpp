@@ -25,7 +25,6 @@ struct EngineUnderTest {
   Device device;
   double rounding = 2e-5;       ///< of float32 tensors after some steps, whose sums are made in other orders
   double bf16_rounding = 1e-3;  ///< operands are rounded to 8 bits of mantissa and added in float32
-  bool calls_functions = true;  ///< of joints, in the middle of a step; else it refuses such graphs
   std::function<void()> before = [] {};
   std::function<void()> after = [] {};
 };
@@ -221,19 +220,11 @@ TEST_P(EngineConformance, ReductionsSeeTheGradientOnTheHost) {
   twins.expect_equal();
 }
 
-TEST_P(EngineConformance, FunctionsOfJointsRunOnTheHostOrAreRefused) {
+TEST_P(EngineConformance, FunctionsOfJointsRunOnTheHost) {
   const auto doubled = [](const JointArgs& args) -> Status {
     for (std::size_t i = 0; i < args.in.size(); ++i) args.out[i] = args.in[i] * 2;
     return {};
   };
-  if (!GetParam().calls_functions) {
-    Graph graph(kRows);
-    graph.output("y", graph.emit_joint(graph.input("x", {6}), doubled, nullptr));
-    const auto program = Program::compile(graph, options());
-    ASSERT_FALSE(program.ok());
-    EXPECT_THAT(program.error().message, ::testing::HasSubstr("run it on cpu or cuda"));
-    return;
-  }
   Twins twins(GetParam(), {}, {.rule = Sgd{.learning_rate = 0.1}}, {.forward = doubled, .reduce = {}});
   for (std::uint64_t step = 0; step < 3; ++step) twins.step(step);
   twins.expect_equal();
@@ -251,7 +242,6 @@ TEST_P(EngineConformance, AFunctionOrReductionThatFailsChangesNothing) {
   };
   const Data data(x_signature(), kRows, 1);
   for (const auto& [launched, reduces] : {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
-    if (!reduces && !GetParam().calls_functions) continue;
     fail = false;
     NetOptions with;
     if (reduces) {

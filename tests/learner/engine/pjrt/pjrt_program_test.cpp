@@ -8,7 +8,7 @@ namespace troupe::learner {
 namespace {
 
 EngineUnderTest on(const char* name, int device) {
-  return {.name = name, .device = {"pjrt:cpu", device}, .calls_functions = false, .before = need_cpu_plugin};
+  return {.name = name, .device = {"pjrt:cpu", device}, .before = need_cpu_plugin};
 }
 
 INSTANTIATE_TEST_SUITE_P(Pjrt, EngineConformance, ::testing::Values(on("pjrt_cpu", 0)),

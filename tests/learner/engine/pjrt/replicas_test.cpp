@@ -1,7 +1,9 @@
-// Replicas on devices of the processor's PJRT plug-in that are one program, beside replicas of the processor's engine.
+// Replicas on devices of the processor's PJRT plug-in, as one program and meeting on the host, beside replicas of the
+// processor's engine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,18 +37,16 @@ std::vector<float> values_of(Program& program) {
   return all_values(program);
 }
 
-class InOneProgram : public testing::TestWithParam<Case> {};
-
-TEST_P(InOneProgram, ACollectiveAndItsGradientAreThoseOfTheProcessor) {
-  need_cpu_plugin();
-  if (IsSkipped()) return;
-  const Case& c = GetParam();
+/// Steps of replicas on such devices, beside those of the processor's.
+void expect_collective_of_processor(const Case& c, const std::function<std::vector<Device>(int)>& devices) {
   for (const int replicas : {2, 3}) {
     UsesOne replica(c.body, 0.05);
-    const DeviceReplicasOptions options{.replicas = replicas, .global_batch = c.rows};
+    DeviceReplicasOptions options{.replicas = replicas, .global_batch = c.rows};
     const auto expected = MultiDevice::make(replica, options).value();
-    const auto got = one_program(replica, options);
-    ASSERT_NE(got, nullptr);
+    options.devices = devices(replicas);
+    const auto made = MultiDevice::make(replica, options);
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    const auto& got = *made;
     for (int step = 0; step < 3; ++step) {
       expected->step().value();
       const Status status = got->step();
@@ -63,11 +63,29 @@ TEST_P(InOneProgram, ACollectiveAndItsGradientAreThoseOfTheProcessor) {
   }
 }
 
+class InOneProgram : public testing::TestWithParam<Case> {};
+
+TEST_P(InOneProgram, ACollectiveAndItsGradientAreThoseOfTheProcessor) {
+  need_cpu_plugin();
+  if (!IsSkipped()) expect_collective_of_processor(GetParam(), devices_of);
+}
+
+class OnTheHost : public testing::TestWithParam<Case> {};
+
+TEST_P(OnTheHost, ACollectiveOfReplicasThatShareADeviceIsThatOfTheProcessor) {
+  need_cpu_plugin();
+  if (IsSkipped()) return;
+  expect_collective_of_processor(GetParam(), [](int replicas) {
+    return std::vector<Device>(static_cast<std::size_t>(replicas), {"pjrt:cpu", 1});
+  });
+}
+
 std::vector<Case> cases_that_compile() {
   std::vector<Case> all = cases();
   std::erase_if(all, [](const Case& c) { return c.name.starts_with("map"); });
   return all;
 }
+INSTANTIATE_TEST_SUITE_P(Pjrt, OnTheHost, testing::ValuesIn(cases()), [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(Pjrt, InOneProgram, testing::ValuesIn(cases_that_compile()),
                          [](const auto& info) { return info.param.name; });
 
