@@ -10,11 +10,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <cstring>
 #include <ctime>
 #include <fstream>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <troupe/actors/control/chief_journal.hpp>
@@ -136,6 +138,18 @@ fs::path first_missing(fs::path path) {
   return missing;
 }
 
+// Who looks at a run asks whether it is locked, which must not keep it from being.
+constexpr int kLockTries = 20;
+constexpr std::chrono::milliseconds kLockPause{5};
+
+bool is_locked(const RunDirectory& run) {
+  const int fd = open(run.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool locked = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  close(fd);
+  return locked;
+}
+
 }  // namespace
 
 std::string RunDirectory::shown() const { return printable(path.string(), PATH_MAX); }
@@ -242,8 +256,7 @@ bool has_nodes(const RunDirectory& run) {
 
 Result<RunProgress> progress_of(const RunDirectory& run) {
   RunProgress progress;
-  const auto lock = RunLock::take(run);
-  progress.training = !lock.ok() && lock.error().code == Code::kUnavailable;
+  progress.training = is_locked(run);
   std::error_code ignored;
   progress.ended = !progress.training && fs::exists(run.summary(), ignored);
   for (const auto& entry : fs::directory_iterator(run.checkpoints(), ignored)) {
@@ -294,7 +307,12 @@ Result<RunLock> RunLock::take(const RunDirectory& run) {
   const int fd = open(run.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return Error{Code::kIo, fmt::format("{}: {}", run.shown(), std::strerror(errno))};
   RunLock lock(fd);
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+  int failed = flock(fd, LOCK_EX | LOCK_NB);
+  for (int tries = 1; failed != 0 && errno == EWOULDBLOCK && tries < kLockTries; ++tries) {
+    std::this_thread::sleep_for(kLockPause);
+    failed = flock(fd, LOCK_EX | LOCK_NB);
+  }
+  if (failed != 0) {
     if (errno == EWOULDBLOCK) {
       return Error{Code::kUnavailable, fmt::format("{}: another process trains in this directory", run.shown())};
     }

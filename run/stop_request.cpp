@@ -22,7 +22,7 @@ std::int64_t now_ms() {
 
 extern "C" void request_stop(int signal) {
   if (!stop_requested.exchange(true)) return requested_at_ms.store(now_ms());
-  if (signal == SIGHUP || now_ms() - requested_at_ms.load() < StopRequest::kSameRequest.count()) return;
+  if (!StopRequest::is_impatient(signal, std::chrono::milliseconds(now_ms() - requested_at_ms.load()))) return;
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }

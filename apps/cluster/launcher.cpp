@@ -20,6 +20,7 @@
 #include <troupe/apps/cluster/tether.hpp>
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/run/node.hpp>
+#include <troupe/run/stop_request.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -341,17 +342,16 @@ class Launcher {
 
   void stop(int signal) {
     if (stopping_) {
-      // A closed terminal may say so several times, and nobody is impatient then.
-      if (signal != SIGHUP) killed_by_ = signal;
+      if (StopRequest::is_impatient(signal, now() - stopped_at_)) killed_by_ = signal;
       return;
     }
     stopping_ = true;
     stopped_by_ = signal;
+    stopped_at_ = now();
     if (result_) return;  // the run is ending already
     for (const auto& node : nodes_) node->start_at.reset();
     if (chief_->pid < 0) return end_run(128 + signal);
     say("stopping: the chief makes its checkpoint; once more to kill everything at once");
-    stopped_at_ = now();
     kill_at_ = stopped_at_ + options_.stop_grace;
     ask_to_end(*chief_);
   }

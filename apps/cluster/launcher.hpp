@@ -77,7 +77,7 @@ enum NodeExit {
 
 /// Starts the commands, the first of which is the chief's, and returns when all have ended: the chief's exit code
 /// (1 for kNodeOver; 128 + n if signal n ended it), that of a node without which the run could not go on, or 130 / 143
-/// when a second SIGINT / SIGTERM (or SIGHUP) killed everything. Every line that a node writes appears on `output` as
+/// when a second SIGINT / SIGTERM killed everything (StopRequest). Every line that a node writes appears on `output` as
 /// "<name> | <line>"; so do, under the name "launcher", a line for each restart and why, and one for a node that stays
 /// down: after restarts_max, or at once when starting it again is pointless (the run has ended, its configuration or
 /// command line is wrong, or there is no such program). The chief's staying down ends the run, and so does that of

@@ -154,10 +154,10 @@ class Children {
         kill(child.pid, SIGTERM);
         kill(child.pid, SIGCONT);  // one that was stopped would not hear it
       }
-    } else if (signal == SIGHUP || now < asked_at_ + StopRequest::kSameRequest) {
-      return;
-    } else {
+    } else if (StopRequest::is_impatient(signal, now - asked_at_)) {
       kill_all(SIGKILL);
+    } else {
+      return;
     }
     ++asked_;
   }

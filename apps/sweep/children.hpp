@@ -39,10 +39,10 @@ struct ChildrenOptions {
 
 /// Starts all commands in their order and returns when all that were started have ended: how many signals asked for an
 /// end meanwhile, 0 when none did. On the first SIGINT, SIGTERM or SIGHUP no more are started and those that run get
-/// SIGTERM; what does not end within stop_grace is killed, and so is everything on a second one, which is not counted
-/// within 0.5 s of the first (schedulers signal whole trees of processes) and not for SIGHUP. Takes these signals and
-/// SIGCHLD for itself meanwhile, so it is to be called before other threads are started. Children are process groups of
-/// their own and die with the thread that called. Errors: kIo: there are no signals to be had; nothing was started.
+/// SIGTERM; what does not end within stop_grace is killed, and so is everything on a second one, which is counted only
+/// when it is impatient (StopRequest). Takes these signals and SIGCHLD for itself meanwhile, so it is to be called before
+/// other threads are started. Children are process groups of their own and die with the thread that called. Errors: kIo:
+/// there are no signals to be had; nothing was started.
 Result<int> run_children(const std::vector<ChildCommand>& commands, const ChildrenOptions& options);
 
 }  // namespace troupe::apps

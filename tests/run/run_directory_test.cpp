@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <csignal>
 #include <iterator>
 #include <optional>
@@ -237,6 +238,19 @@ TEST_F(RunDirectoryTest, OneProcessAtATimeTrainsInIt) {
   EXPECT_EQ(RunLock::take({"absent"}).error().code, Code::kIo);
 }
 
+TEST_F(RunDirectoryTest, WhoLooksAtARunDoesNotKeepItFromBeginning) {
+  const RunDirectory run{"."};
+  std::atomic<bool> ends = false;
+  std::thread looks([&] {
+    while (!ends) EXPECT_TRUE(progress_of(run).ok());
+  });
+  int refused = 0;
+  for (int i = 0; i < 300; ++i) refused += RunLock::take(run).ok() ? 0 : 1;
+  EXPECT_EQ(refused, 0);
+  ends = true;
+  looks.join();
+}
+
 TEST(StopRequest, TheFirstSignalAsksAndALaterOneEnds) {
   {
     const StopRequest stop;
@@ -270,11 +284,18 @@ TEST(StopRequest, TheFirstSignalAsksAndALaterOneEnds) {
   EXPECT_EXIT(
       {
         const StopRequest stop;
-        std::raise(SIGINT);
-        std::this_thread::sleep_for(StopRequest::kSameRequest);
-        std::raise(SIGINT);
+        std::raise(SIGTERM);
+        std::raise(SIGINT);  // Ctrl-C, by somebody who has waited enough
       },
       testing::KilledBySignal(SIGINT), "");
+  EXPECT_EXIT(
+      {
+        const StopRequest stop;
+        std::raise(SIGTERM);
+        std::this_thread::sleep_for(StopRequest::kSameRequest);
+        std::raise(SIGTERM);
+      },
+      testing::KilledBySignal(SIGTERM), "");
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include <troupe/run/stop_request.hpp>
 #include <troupe/tests/apps/test_directory.hpp>
 #include <troupe/tests/paths.hpp>
 
@@ -294,6 +295,9 @@ TEST_F(Launcher, TheSecondSignalKillsEverythingAtOnce) {
     ASSERT_TRUE(says("chief | runs") && says("actors | runs"));
     kill(pid_, signal);
     ASSERT_TRUE(says("stopping"));
+    kill(pid_, SIGTERM);  // the same request, on another way
+    if (signal == SIGTERM) std::this_thread::sleep_for(StopRequest::kSameRequest);
+    EXPECT_EQ(kill(pid_, 0), 0);
     kill(pid_, signal);
     EXPECT_EQ(wait_for_end(2s), 128 + signal);
     EXPECT_TRUE(nothing_left());

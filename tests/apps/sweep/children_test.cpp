@@ -94,7 +94,7 @@ TEST_F(Children, AreKilledByTheSecondSignalButNotByOneThatComesWithTheFirst) {
       "while :; do sleep 0.02; done";
   EXPECT_EQ(run({patient}), 1);
   EXPECT_EQ(text_of(log(0)), "saved\n");
-  const std::string deaf = "trap '' TERM; kill -TERM $PPID; sleep 0.7; kill -TERM $PPID; sleep 100";
+  const std::string deaf = "trap '' TERM; kill -TERM $PPID; sleep 2.2; kill -TERM $PPID; sleep 100";
   EXPECT_EQ(run({deaf}), 2);
   EXPECT_THAT(endings_, ElementsAre("signal 9"));
 }
