@@ -68,20 +68,23 @@ TEST_F(OwnProgram, ItsTopologyRunsOverProcesses) {
 TEST_F(OwnProgram, NodesJoinWithSeveralInstancesAndTheRunGoesOnFromItsCheckpoint) {
   const ProgramResult ended = run_script(R"(
 roles train hello_topology.toml --processes --run-dir a --set roles.display.measurements=1000000000 >run 2>&1 & run=$!
-says() { (roles status a) >status 2>/dev/null && grep -qE "$1" status; }
-for _ in $(seq 400); do says '^thermometer-1 +thermometer +up' && break; sleep 0.1; done
+says() {
+  (roles status a) >status 2>/dev/null || return 1
+  for line in "$@"; do grep -qE "^thermometer-$line" status || return 1; done
+}
+for _ in $(seq 400); do says '1 +thermometer +up' && break; sleep 0.1; done
 (roles node --join a --name wrong --role display) >wrong 2>&1; echo "exit code $?" >>wrong
 (roles node --join a --name many --instances 65) >>wrong 2>&1; echo "exit code $?" >>wrong
 roles node --join a --name extra --instances 3 >extra 2>&1 & extra=$!
-for _ in $(seq 400); do says '^thermometer-4 +extra +up' && break; sleep 0.1; done
+for _ in $(seq 400); do says '2 +extra +up' '3 +extra +up' '4 +extra +up' && break; sleep 0.1; done
 cp status joined
 (roles token a --role display -o d.token) >>wrong 2>&1; echo "exit code $?" >>wrong
 (roles token a --name bearer -o t.token) >token 2>&1 || exit 3
 roles node a/config.toml --token t.token --run-dir b --instances 2 >bearer 2>&1 & bearer=$!
-for _ in $(seq 400); do says '^thermometer-6 +bearer +up' && break; sleep 0.1; done
+for _ in $(seq 400); do says '5 +bearer +up' '6 +bearer +up' && break; sleep 0.1; done
 kill -9 $extra
 roles node --join a --name extra >extra2 2>&1 & extra=$!
-for _ in $(seq 400); do says '^thermometer-4 +extra +up +1 ' && break; sleep 0.1; done
+for _ in $(seq 400); do says '2 +extra +up +1 ' '3 +extra +up +1 ' '4 +extra +up +1 ' && break; sleep 0.1; done
 cp status again
 (roles stop a) || exit 4
 wait $run || exit 5
