@@ -498,7 +498,9 @@ TEST_F(UpdateKernels, AnyNumberOfPartsAreEachAsAlone) {
         for (std::size_t b = 0; b * TROUPE_CUDA_NORM_BLOCK < values[i].size(); ++b) sum += got[b];
         for (const float x : values[i]) expected += double{x} * x;
         ASSERT_NEAR(sum, expected, 1e-5 * expected) << i << " of " << count;
-        if (values[i].size() <= TROUPE_CUDA_NORM_BLOCK) ASSERT_EQ(got[1], -1) << i << " of " << count;
+        if (values[i].size() <= TROUPE_CUDA_NORM_BLOCK) {
+          ASSERT_EQ(got[1], -1) << i << " of " << count;
+        }
       }
     }
   });

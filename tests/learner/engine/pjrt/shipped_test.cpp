@@ -227,7 +227,9 @@ void expect_compiles(const Shipped& of, std::int64_t global_batch, const Elsewhe
   const pjrt::Outcome made = pjrt::compile_elsewhere(on.plugin, on.topology, module->text, on.replicas);
   ASSERT_TRUE(made.ok) << on.topology << ": " << made.text;
   EXPECT_THAT(made.text, HasSubstr(fmt::format("outputs {}\n", module->results.size())));
-  if (on.replicas > 1) EXPECT_GE(count_of(made.text, "all-reduce"), 1) << on.topology;
+  if (on.replicas > 1) {
+    EXPECT_GE(count_of(made.text, "all-reduce"), 1) << on.topology;
+  }
 }
 
 TEST_P(ShippedStep, CompilesForTpus) {
