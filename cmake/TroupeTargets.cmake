@@ -6,7 +6,8 @@ endfunction()
 
 # Each source of CAF, GoogleTest or CLI11 costs seconds for its headers alone: 16 at once take less than half the time. An
 # edit then recompiles 16, and a file may lean on what its neighbour includes, so daily work (`dev`) goes file by file.
-# Sources with flags of their own stay alone. Files of one target need names that differ, also in anonymous namespaces.
+# Sources with flags of their own stay alone. Files of one target need names that differ, also in anonymous namespaces:
+# tests, which call many things alike, are fewer at once.
 function(troupe_compiles_together target sources)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${TROUPE_UNITY} UNITY_BUILD_BATCH_SIZE ${sources})
 endfunction()

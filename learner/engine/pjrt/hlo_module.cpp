@@ -14,16 +14,20 @@ namespace {
 
 class Emitter {
  public:
-  Emitter(const GraphData& data, std::int64_t batch, const HloOptions& options, std::size_t part = 0)
+  Emitter(const GraphData& data, std::int64_t batch, const HloOptions& options, std::size_t part)
       : data_(data),
         options_(options),
         part_(data, options, part),
         to_(options.bf16),
         step_(data, batch, options, to_, part_) {}
 
-  std::size_t parts() const { return part_.parts(); }
-  /// What a function works on that the module has no rule for; null: there is none.
-  const Shape* called_on() const { return parts() == 1 ? nullptr : &data_.values[part_.calls()[0].in].spec.shape; }
+  bool is_last() const { return part_.is_last(); }
+  /// Of a part that is not the last one, where there may be only one.
+  Error no_functions() const {
+    return {Code::kInvalidArgument, fmt::format("pjrt: the step calls a function of the host's on {}, and this is one "
+                                                "program without the host: run it on cpu or cuda",
+                                                data_.values[part_.calls()[0].in].spec.shape.to_string())};
+  }
 
   Result<HloModule> run() {
     add_arguments();
@@ -269,12 +273,8 @@ std::string_view to_string(HloRole role) {
 }
 
 Result<HloModule> make_hlo_module(const GraphData& data, std::int64_t batch, const HloOptions& options) {
-  Emitter emitter(data, batch, options);
-  if (const Shape* const called_on = emitter.called_on()) {
-    return Error{Code::kInvalidArgument, fmt::format("pjrt: the step calls a function of the host's on {}, and this is "
-                                                     "one program without the host: run it on cpu or cuda",
-                                                     called_on->to_string())};
-  }
+  Emitter emitter(data, batch, options, 0);
+  if (!emitter.is_last()) return emitter.no_functions();
   return emitter.run();
 }
 
@@ -284,10 +284,13 @@ Result<HloModule> make_hlo_module(const Graph& graph, const HloOptions& options)
 }
 
 Result<std::vector<HloModule>> make_hlo_parts(const GraphData& data, std::int64_t batch, const HloOptions& options) {
+  const bool whole = options.phase == HloPhase::kUpdate || options.replicas > 1;
   std::vector<HloModule> parts;
-  const std::size_t count = Emitter(data, batch, options).parts();
-  for (std::size_t part = 0; part < count; ++part) {
-    TROUPE_ASSIGN(HloModule made, Emitter(data, batch, options, part).run());
+  for (bool last = false; !last;) {
+    Emitter emitter(data, batch, options, parts.size());
+    last = emitter.is_last();
+    if (whole && !last) return emitter.no_functions();
+    TROUPE_ASSIGN(HloModule made, emitter.run());
     parts.push_back(std::move(made));
   }
   return parts;

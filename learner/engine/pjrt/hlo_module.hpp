@@ -81,9 +81,9 @@ struct HloOptions {
 Result<HloModule> make_hlo_module(const GraphData& data, std::int64_t batch, const HloOptions& options = {});
 Result<HloModule> make_hlo_module(const Graph& graph, const HloOptions& options = {});
 
-/// The same of one replica in parts, run one after the other with HloModule::calls between them: functions of the
-/// host's cut the step. They keep the graph's order, since replicas meet in them, and those that do not wait for each
-/// other share a cut. Not of kUpdate, which is one program.
+/// The same in parts, run one after the other with HloModule::calls between them: functions of the host's cut the step.
+/// They keep the graph's order, since replicas meet in them, and those that do not wait for each other share a cut. An
+/// update, and a step of several replicas, are one part; there functions are refused, as above.
 Result<std::vector<HloModule>> make_hlo_parts(const GraphData& data, std::int64_t batch, const HloOptions& options);
 
 }  // namespace troupe::learner

@@ -4,6 +4,10 @@
 
 namespace troupe::learner {
 
+bool calls_host(const Joint& joint, std::int64_t replicas) {
+  return joint.forward && joint.forward.rule(static_cast<std::size_t>(replicas)) == nullptr;
+}
+
 HloPart::HloPart(const GraphData& data, const HloOptions& options, std::size_t index)
     : data_(data),
       options_(options),
@@ -84,9 +88,8 @@ bool HloPart::is_live(const Node& node) const {
 }
 
 bool HloPart::calls_host(const Node& node) const {
-  if (node.op != nullptr) return false;
-  const JointFn& function = data_.joints[static_cast<std::size_t>(node.joint)].forward;
-  return function && function.rule(static_cast<std::size_t>(options_.replicas)) == nullptr;
+  return node.op == nullptr &&
+         learner::calls_host(data_.joints[static_cast<std::size_t>(node.joint)], options_.replicas);
 }
 
 std::vector<std::uint32_t> HloPart::read_by(const Node& node) const {

@@ -10,13 +10,15 @@
 
 namespace troupe::learner {
 
+/// Whether it is a function of the host's, with no rule for a program of so many replicas.
+bool calls_host(const Joint& joint, std::int64_t replicas);
+
 /// Each node is in the first part that has all that it reads. Parameters, state, inputs and constants are there in each
 /// part. References are the module's, which outlives it.
 class HloPart {
  public:
   HloPart(const GraphData& data, const HloOptions& options, std::size_t index);
 
-  std::size_t parts() const { return cuts_.size() + 1; }
   /// Metrics and state are results of the last part, others of the one that makes them.
   bool is_last() const { return index_ == cuts_.size(); }
   /// What the host does behind this part.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <troupe/core/check.hpp>
+#include <troupe/learner/engine/pjrt/hlo_part.hpp>
 #include <troupe/learner/engine/pjrt/hlo_update.hpp>
 #include <troupe/learner/engine/pjrt/program_cache.hpp>
 
@@ -16,9 +17,8 @@ namespace troupe::learner {
 namespace {
 
 bool calls_functions(const Host& host) {
-  return host.options.seat.with == nullptr && std::ranges::any_of(host.joints, [](const Joint& joint) {
-           return joint.forward && joint.forward.rule(1) == nullptr;
-         });
+  return host.options.seat.with == nullptr &&
+         std::ranges::any_of(host.joints, [](const Joint& joint) { return calls_host(joint, 1); });
 }
 
 /// What of a program ends on the host in every step.
@@ -103,25 +103,17 @@ Result<std::unique_ptr<PjrtProgram>> PjrtProgram::make(std::shared_ptr<const pjr
   return made;
 }
 
-Result<std::vector<HloModule>> PjrtProgram::modules(const Variant& variant) const {
-  const Seat& seat = host_.options.seat;
-  const HloOptions options{.phase = variant.phase,
-                           .bf16 = host_.options.compute == DType::kBF16,
-                           .due = variant.due,
-                           .gradients = host_.options.keep_gradients,
-                           .steps = variant.steps,
-                           .replicas = seat.replicas,
-                           .global_batch = seat.global_batch};
-  if (calls_functions_) return make_hlo_parts(data_, host_.batch, options);
-  TROUPE_ASSIGN(HloModule whole, make_hlo_module(data_, host_.batch, options));
-  std::vector<HloModule> one;
-  one.push_back(std::move(whole));
-  return one;
-}
-
 Result<const std::vector<PjrtProgram::Part>*> PjrtProgram::compiled(const Variant& variant) {
   if (const auto found = compiled_.find(variant); found != compiled_.end()) return &found->second;
-  TROUPE_ASSIGN(std::vector<HloModule> modules, this->modules(variant));
+  const Seat& seat = host_.options.seat;
+  TROUPE_ASSIGN(std::vector<HloModule> modules, make_hlo_parts(data_, host_.batch,
+                                                               {.phase = variant.phase,
+                                                                .bf16 = host_.options.compute == DType::kBF16,
+                                                                .due = variant.due,
+                                                                .gradients = host_.options.keep_gradients,
+                                                                .steps = variant.steps,
+                                                                .replicas = seat.replicas,
+                                                                .global_batch = seat.global_batch}));
   std::vector<Part> parts;
   for (HloModule& module : modules) {
     TROUPE_ASSIGN(auto executable, compile(variant, module.text));

@@ -79,7 +79,6 @@ class PjrtProgram final : public Executable {
 
   PjrtProgram(std::shared_ptr<const pjrt::Client> client, const GraphData& data, Host& host);
 
-  Result<std::vector<HloModule>> modules(const Variant& variant) const;
   Result<const std::vector<Part>*> compiled(const Variant& variant);
   Result<std::shared_ptr<const pjrt::LoadedExecutable>> compile(const Variant& variant, std::string_view text);
   Status send_inputs(const std::vector<const std::byte*>& from, int steps);
