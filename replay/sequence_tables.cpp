@@ -78,6 +78,34 @@ Result<StepChunk> step_chunk(std::span<const std::byte> bytes) {
   return StepChunk{head.writer, head.number, head.steps, bytes.subspan(sizeof head)};
 }
 
+std::int64_t begin_of(const SequenceColumn& column, std::int64_t steps) {
+  return column.begin < 0 ? steps + column.begin : column.begin;
+}
+/// How many steps of an item of so many it has.
+std::int64_t length_of(const SequenceColumn& column, std::int64_t steps) {
+  if (column.single) return 1;
+  return (column.end <= 0 ? steps + column.end : column.end) - begin_of(column, steps);
+}
+/// The fewest steps of an item which has all that the column names. Errors: why there are none.
+Result<std::int64_t> least_of(const SequenceColumn& column) {
+  const auto& [name, of, begin, end, single] = column;
+  constexpr std::int64_t kMost = 1 << 30;
+  if (std::min(begin, end) < -kMost || std::max(begin, end) > kMost) {
+    return Error{Code::kInvalidArgument, fmt::format("steps {} to {}, expected at most {}", begin, end, kMost)};
+  }
+  if (single) return begin < 0 ? -begin : begin + 1;
+  if (begin < 0 && end > 0) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("steps {} to {}: the first is counted from an item's end and the last from its beginning, "
+                             "which gives shorter ones the more",
+                             begin, end)};
+  }
+  if ((begin < 0) == (end <= 0) && begin >= end) {
+    return Error{Code::kInvalidArgument, fmt::format("steps {} to {}: these are none", begin, end)};
+  }
+  return begin < 0 ? -begin : end > 0 ? end : begin - end + 1;
+}
+
 /// Collects the ranges of all items of a table that is restored.
 class Ranges final : public TableExtension {
  public:
@@ -123,6 +151,9 @@ Result<std::unique_ptr<SequenceTables>> SequenceTables::make(SequenceOptions opt
     if (!names.insert(table.name).second) return refuse(fmt::format("two tables are called \"{}\"", table.name));
     if (table.max_bytes != 0) return refuse(fmt::format("table \"{}\": max_bytes: expected 0", table.name));
   }
+  for (const auto& [table, pattern] : options.patterns) {
+    if (!names.contains(table)) return refuse(fmt::format("a pattern for table \"{}\", which is none of them", table));
+  }
   std::unique_ptr<SequenceTables> made(new SequenceTables(std::move(options)));
   for (TableOptions& table : made->options_.tables) {
     table.signature = item_signature();
@@ -130,8 +161,38 @@ Result<std::unique_ptr<SequenceTables>> SequenceTables::make(SequenceOptions opt
     extended.extensions.insert(extended.extensions.begin(), std::make_shared<References>(made->store_));
     TROUPE_ASSIGN(auto one, Table::make(std::move(extended)));
     made->tables_.push_back(std::move(one));
+    TROUPE_ASSIGN(auto pattern, made->pattern_of(table.name));
+    made->patterns_.push_back(std::move(pattern));
   }
   return made;
+}
+
+Result<SequenceTables::Pattern> SequenceTables::pattern_of(const std::string& table) const {
+  Pattern pattern;
+  const auto given = options_.patterns.find(table);
+  if (given == options_.patterns.end()) {
+    for (const TensorSpec& column : options_.step) pattern.columns.push_back({.name = column.name, .of = {}});
+  } else {
+    pattern.columns = given->second;
+  }
+  const auto refuse = [&](const std::string& column, const std::string& why) {
+    return Error{Code::kInvalidArgument, fmt::format("table \"{}\", pattern: column {}: {}", table, column, why)};
+  };
+  std::set<std::string> names;
+  for (const SequenceColumn& column : pattern.columns) {
+    const std::string& of = column.of.empty() ? column.name : column.of;
+    const auto found = std::ranges::find(options_.step, of, &TensorSpec::name);
+    if (found == options_.step.end()) return refuse(column.name, fmt::format("a step has no column {}", of));
+    if (!names.insert(column.name).second) return refuse(column.name, "there are two of this name");
+    const auto least = least_of(column);
+    if (!least.ok()) return refuse(column.name, least.error().message);
+    pattern.of.push_back(static_cast<std::size_t>(found - options_.step.begin()));
+    pattern.least = std::max(pattern.least, *least);
+  }
+  if (pattern.columns.empty()) {
+    return Error{Code::kInvalidArgument, fmt::format("table \"{}\", pattern: expected at least one column", table)};
+  }
+  return pattern;
 }
 
 Status SequenceTables::check(std::size_t table) const {
@@ -236,6 +297,11 @@ Result<Key> SequenceTables::insert(Writer number, std::size_t table, std::int64_
                              "the writer's max_steps",
                              steps, options_.tables[table].name, reached)};
   }
+  if (steps < patterns_[table].least) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("an item of {} steps for table \"{}\": expected at least {}, which its pattern names",
+                             steps, options_.tables[table].name, patterns_[table].least)};
+  }
   const PackedItem item = packed({number, writers_.at(number).next - steps, steps});
   BatchView row{.signature = &options_.tables[table].signature, .rows = 1, .columns = {}};
   for (const std::int64_t& value : item) row.columns.push_back(std::as_bytes(std::span(&value, 1)));
@@ -254,8 +320,7 @@ Result<Sequences> SequenceTables::sample(std::size_t table, std::int64_t rows) {
     column.resize(count);
     out.columns.push_back(std::as_writable_bytes(std::span(column)));
   }
-  Sequences drawn;
-  drawn.items.resize(count);
+  Sequences drawn{.items = std::vector<SampledItem>(count), .ranges = {}, .table = table};
   TROUPE_TRY(tables_[table]->sample(out, drawn.items));
   for (std::size_t i = 0; i < count; ++i) {
     drawn.ranges.push_back(range_of(PackedItem{columns[0][i], columns[1][i], columns[2][i]}));
@@ -267,26 +332,34 @@ Result<Sequences> SequenceTables::sample(std::size_t table, std::int64_t rows) {
 }
 
 Signature SequenceTables::batch_signature(const Sequences& drawn) const {
+  const Pattern& pattern = patterns_[drawn.table];
   Signature signature;
-  for (const TensorSpec& column : options_.step) {
-    std::vector<std::int64_t> dims = {drawn.longest};
-    dims.insert(dims.end(), column.shape.dims().begin(), column.shape.dims().end());
-    signature.push_back({column.name, column.dtype, Shape(std::span<const std::int64_t>(dims))});
+  for (std::size_t i = 0; i < pattern.columns.size(); ++i) {
+    const SequenceColumn& column = pattern.columns[i];
+    const TensorSpec& of = options_.step[pattern.of[i]];
+    std::vector<std::int64_t> dims;
+    if (!column.single) dims.push_back(length_of(column, drawn.longest));
+    dims.insert(dims.end(), of.shape.dims().begin(), of.shape.dims().end());
+    signature.push_back({column.name, of.dtype, Shape(std::span<const std::int64_t>(dims))});
   }
   return signature;
 }
 
 void SequenceTables::read(const Sequences& drawn, const MutableBatchView& out) const {
+  const Pattern& pattern = patterns_[drawn.table];
+  std::vector<StepCopy> copies(pattern.columns.size());
   for (std::size_t item = 0; item < drawn.ranges.size(); ++item) {
     const StepRange& range = drawn.ranges[item];
-    const std::int64_t row = static_cast<std::int64_t>(item) * drawn.longest;
-    store_.read(range, out, row);
-    for (std::size_t i = 0; i < options_.step.size(); ++i) {
-      const std::size_t bytes = options_.step[i].bytes();
-      std::ranges::fill(out.columns[i].subspan(bytes * static_cast<std::size_t>(row + range.count),
-                                               bytes * static_cast<std::size_t>(drawn.longest - range.count)),
-                        std::byte{});
+    for (std::size_t i = 0; i < copies.size(); ++i) {
+      const SequenceColumn& column = pattern.columns[i];
+      const std::int64_t length = length_of(column, range.count);
+      const std::size_t bytes = options_.step[pattern.of[i]].bytes();
+      const std::size_t room = bytes * static_cast<std::size_t>(length_of(column, drawn.longest));
+      const std::span<std::byte> to = out.columns[i].subspan(room * item, room);
+      copies[i] = {pattern.of[i], begin_of(column, range.count), length, to.data()};
+      std::ranges::fill(to.subspan(bytes * static_cast<std::size_t>(length)), std::byte{});
     }
+    store_.read(range, copies);
   }
 }
 
@@ -379,6 +452,13 @@ Status SequenceTables::restore(std::span<const std::size_t> tables, std::span<co
     TROUPE_ASSIGN(const auto ranges, ranges_of(options_.tables[number], images.back()));
     if (!std::ranges::all_of(ranges, [&](const StepRange& range) { return range.count > 0 && trial.has(range); })) {
       return corrupt("steps of an item are missing");
+    }
+    const std::int64_t least = patterns_[number].least;
+    if (std::ranges::any_of(ranges, [&](const StepRange& range) { return range.count < least; })) {
+      return Error{Code::kShapeMismatch,
+                   fmt::format("image of sequence tables: table \"{}\" has items of fewer than {} steps, which its "
+                               "pattern names",
+                               options_.tables[number].name, least)};
     }
   }
   if (!chunks.empty()) return corrupt("it goes on behind its end");

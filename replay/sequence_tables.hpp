@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,11 +20,24 @@
 
 namespace troupe::replay {
 
+/// A column of a table's batches: some steps of its items, from one column of these, as Python slices a sequence. A
+/// transition without copies is {"observation", "", 0, -1}, {"next_observation", "observation", 1}.
+struct SequenceColumn {
+  std::string name;
+  std::string of;          ///< column of a step; empty: the one of this name
+  std::int64_t begin = 0;  ///< first step; below 0 from the item's end
+  std::int64_t end = 0;    ///< behind the last step; 0 or below from the item's end
+  bool single = false;     ///< it is the step `begin` alone, without a dimension of time; `end` is not looked at
+};
+
 struct SequenceOptions {
   Signature step;                    ///< columns of a time step
   std::vector<TableOptions> tables;  ///< names differ; `signature` is theirs to fill, max_bytes 0
-  std::int64_t chunk_steps = 16;     ///< > 0, see StepStore
-  std::uint64_t seed = 0;            ///< of writers' numbers, which must differ between all processes whose images meet
+  /// What batches of a table have, by its name (Reverb's patterns, reverb/structured_writer.py). A table that is not
+  /// here gives every column whole.
+  std::map<std::string, std::vector<SequenceColumn>> patterns;
+  std::int64_t chunk_steps = 16;  ///< > 0, see StepStore
+  std::uint64_t seed = 0;         ///< of writers' numbers, which must differ between all processes whose images meet
 };
 
 /// Items that were drawn, and whose steps are kept until Sequences goes to SequenceTables::release().
@@ -31,6 +45,7 @@ struct Sequences {
   std::vector<SampledItem> items;
   std::vector<StepRange> ranges;  ///< of each item
   std::int64_t longest = 0;
+  std::size_t table = 0;  ///< that they are from
 };
 
 struct SequenceInfo {
@@ -66,12 +81,12 @@ class SequenceTables {
   /// Steps of the writer's episode that an item may still have: at most max_steps. Errors: kNotFound.
   Result<std::int64_t> reach(Writer writer) const;
   /// Makes an item of the writer's last `steps` steps. Errors: kNotFound; kInvalidArgument (no such table, more steps
-  /// than reach(), a priority); kUnavailable (the table's insert_blocker).
+  /// than reach(), fewer than its pattern names, a priority); kUnavailable (the table's insert_blocker).
   Result<Key> insert(Writer writer, std::size_t table, std::int64_t steps, double priority);
 
   /// Draws items of a table, all or none. Errors: kInvalidArgument; kUnavailable (the table's sample_blocker).
   Result<Sequences> sample(std::size_t table, std::int64_t rows);
-  /// Columns of a batch of drawn items: [longest, ...] each.
+  /// Columns of a batch of drawn items, those of the table's pattern: [steps of the longest, ...] each.
   Signature batch_signature(const Sequences& drawn) const;
   /// Copies their steps into a batch of these columns, with zeros behind what is shorter than the longest.
   void read(const Sequences& drawn, const MutableBatchView& out) const;
@@ -101,6 +116,12 @@ class SequenceTables {
 
  private:
   class References;
+  /// What a table's batches have, with the numbers of columns, and how many steps an item needs for it.
+  struct Pattern {
+    std::vector<SequenceColumn> columns;
+    std::vector<std::size_t> of;
+    std::int64_t least = 1;
+  };
   struct Open {
     std::int64_t max_steps = 0;
     std::int64_t next = 0;        ///< number of the step that comes
@@ -108,6 +129,8 @@ class SequenceTables {
     std::int64_t kept_chunk = 0;  ///< the first that it refers to itself
   };
   explicit SequenceTables(SequenceOptions options);
+  /// Errors: kInvalidArgument naming table and column.
+  Result<Pattern> pattern_of(const std::string& table) const;
   Status check(std::size_t table) const;
   Status check_writer(Writer writer) const;
   Status check_steps(const BatchView& steps) const;
@@ -122,6 +145,7 @@ class SequenceTables {
   SequenceOptions options_;
   StepStore store_;
   std::vector<std::unique_ptr<Table>> tables_;
+  std::vector<Pattern> patterns_;  ///< by table
   std::map<Writer, Open> writers_;
   Rng rng_;
   std::int64_t episodes_ = 0;

@@ -16,7 +16,12 @@ constexpr std::int64_t kChunkOverhead = 100;  // of the map's node and the vecto
 
 StepStore::StepStore(const Signature& signature, std::int64_t chunk_steps)
     : row_bytes_(troupe::row_bytes(signature)), chunk_steps_(chunk_steps) {
-  for (const TensorSpec& column : signature) column_bytes_.push_back(column.bytes());
+  std::size_t offset = 0;
+  for (const TensorSpec& column : signature) {
+    column_bytes_.push_back(column.bytes());
+    column_offset_.push_back(offset);
+    offset += column.bytes();
+  }
 }
 
 /// The parts of a range, chunk by chunk: its name, the first step in it, how many, and how many came before.
@@ -92,16 +97,16 @@ void StepStore::collect() {
   doomed_.clear();
 }
 
-void StepStore::read(const StepRange& range, const MutableBatchView& out, std::int64_t row) const {
+void StepStore::read(const StepRange& range, std::span<const StepCopy> copies) const {
   each(range, [&](const Name& name, std::int64_t offset, std::int64_t count, std::int64_t done) {
-    const Chunk& chunk = chunks_.at(name);
-    const std::byte* from = chunk.rows.data() + row_bytes_ * static_cast<std::size_t>(offset);
-    for (std::size_t column = 0; column < column_bytes_.size(); ++column) {
-      const std::size_t bytes = column_bytes_[column];
-      std::byte* to = out.columns[column].data() + bytes * static_cast<std::size_t>(row + done);
-      const std::byte* of = from;
-      for (std::int64_t i = 0; i < count; ++i, of += row_bytes_, to += bytes) std::memcpy(to, of, bytes);
-      from += bytes;
+    const std::byte* const rows = chunks_.at(name).rows.data() + row_bytes_ * static_cast<std::size_t>(offset);
+    for (const StepCopy& copy : copies) {
+      const std::int64_t first = std::max(copy.first, done), end = std::min(copy.first + copy.count, done + count);
+      if (first >= end) continue;
+      const std::size_t bytes = column_bytes_[copy.column];
+      std::byte* to = copy.to + bytes * static_cast<std::size_t>(first - copy.first);
+      const std::byte* from = rows + row_bytes_ * static_cast<std::size_t>(first - done) + column_offset_[copy.column];
+      for (std::int64_t i = first; i < end; ++i, from += row_bytes_, to += bytes) std::memcpy(to, from, bytes);
     }
   });
 }

@@ -29,6 +29,14 @@ struct StepChunk {
   std::span<const std::byte> rows;
 };
 
+/// Some steps of a range, of one column of them, on their way to memory.
+struct StepCopy {
+  std::size_t column = 0;
+  std::int64_t first = 0;  ///< counted from the range's first
+  std::int64_t count = 0;
+  std::byte* to = nullptr;
+};
+
 class StepStore {
  public:
   /// chunk_steps: steps of a chunk, > 0. Items that overlap by less share a chunk that holds more than they need; small
@@ -44,8 +52,8 @@ class StepStore {
   void add(const StepRange& range);
   void drop(const StepRange& range);
   void collect();
-  /// Copies the steps to rows `row`... of a batch. has() them.
-  void read(const StepRange& range, const MutableBatchView& out, std::int64_t row) const;
+  /// has() the range, within which the copies are.
+  void read(const StepRange& range, std::span<const StepCopy> copies) const;
 
   std::int64_t steps() const { return steps_; }  ///< that are in memory
   std::int64_t bytes() const;                    ///< of memory, of chunks whole
@@ -78,7 +86,7 @@ class StepStore {
   template <typename Work>
   void each(const StepRange& range, Work work) const;
 
-  std::vector<std::size_t> column_bytes_;
+  std::vector<std::size_t> column_bytes_, column_offset_;  ///< of a packed step
   std::size_t row_bytes_;
   std::int64_t chunk_steps_;
   std::unordered_map<Name, Chunk, Hash> chunks_;

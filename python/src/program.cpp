@@ -18,12 +18,9 @@ namespace {
 
 /// Of a troupe.SequenceReplayRole.
 RoleKind sequence_replay_kind(const nb::object& role) {
-  using Described = std::tuple<std::vector<Column>, std::vector<TableDescription>, std::int64_t>;
-  const auto [columns, tables, chunk_steps] =
-      nb::cast<Described>(nb::module_::import_("troupe.sequences").attr("describe_tables")(role));
-  replay::SequenceOptions options{.step = signature_of(columns), .tables = {}, .chunk_steps = chunk_steps};
-  for (const TableDescription& table : tables) options.tables.push_back(table_options(table));
-  return sequence_replay_of(std::move(options));
+  using Described = std::tuple<std::vector<Column>, std::vector<TableDescription>, PatternDescriptions, std::int64_t>;
+  const auto described = nb::cast<Described>(nb::module_::import_("troupe.sequences").attr("describe_tables")(role));
+  return sequence_replay_of(std::apply(sequence_options, described));
 }
 
 /// Of a role that ships, or of a subclass of troupe.Role.

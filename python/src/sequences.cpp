@@ -19,10 +19,9 @@ class SequenceTables {
   using Writer = replay::SequenceTables::Writer;
 
   SequenceTables(const std::vector<Column>& columns, const std::vector<TableDescription>& tables,
-                 std::int64_t chunk_steps, std::uint64_t seed) {
-    replay::SequenceOptions options{
-        .step = signature_of(columns), .tables = {}, .chunk_steps = chunk_steps, .seed = seed};
-    for (const TableDescription& table : tables) options.tables.push_back(table_options(table));
+                 const PatternDescriptions& patterns, std::int64_t chunk_steps, std::uint64_t seed) {
+    replay::SequenceOptions options = sequence_options(columns, tables, patterns, chunk_steps);
+    options.seed = seed;
     tables_ = value_or_raise(replay::SequenceTables::make(std::move(options)));
   }
 
@@ -158,16 +157,19 @@ void bind_sequences(nb::module_& m) {
   nb::class_<SequenceTables>(m, "SequenceTables",
                              "Tables over shared steps; troupe.SequenceReplay is what users have of them. Tables go by "
                              "their number.")
-      .def(nb::init<const std::vector<Column>&, const std::vector<TableDescription>&, std::int64_t, std::uint64_t>(),
-           "columns"_a, "tables"_a, "chunk_steps"_a, "seed"_a, "Raises TroupeError naming the option.")
+      .def(nb::init<const std::vector<Column>&, const std::vector<TableDescription>&, const PatternDescriptions&,
+                    std::int64_t, std::uint64_t>(),
+           "columns"_a, "tables"_a, "patterns"_a, "chunk_steps"_a, "seed"_a, "Raises TroupeError naming the option.")
       .def("open", &SequenceTables::open, "max_steps"_a, "A new writer's number.")
       .def("close", &SequenceTables::close, "writer"_a)
       .def("append", &SequenceTables::append, "writer"_a, "columns"_a, "rows"_a, "Raises TroupeError.")
       .def("end_episode", &SequenceTables::end_episode, "writer"_a)
       .def("insert", &SequenceTables::insert, "writer"_a, "table"_a, "steps"_a, "priority"_a, "timeout"_a,
            "An item of the last steps; its key. Raises TroupeError, or TimeoutError saying for what it waits.")
-      .def("sample", &SequenceTables::sample, "table"_a, "rows"_a, "timeout"_a,
-           "Columns [rows, longest, ...], lengths, keys, probabilities, priorities, times sampled, items there were.")
+      .def(
+          "sample", &SequenceTables::sample, "table"_a, "rows"_a, "timeout"_a,
+          "Columns [rows, steps, ...] of the table's pattern, lengths, keys, probabilities, priorities, times sampled, "
+          "items there were.")
       .def("update_priorities", &SequenceTables::update_priorities, "table"_a, "keys"_a, "priorities"_a)
       .def("erase", &SequenceTables::erase, "table"_a, "keys"_a)
       .def("reset", &SequenceTables::reset, "table"_a)

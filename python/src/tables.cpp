@@ -37,6 +37,20 @@ replay::TableOptions table_options(const TableDescription& description) {
           .seed = seed};
 }
 
+replay::SequenceOptions sequence_options(const std::vector<Column>& columns,
+                                         const std::vector<TableDescription>& tables,
+                                         const PatternDescriptions& patterns, std::int64_t chunk_steps) {
+  replay::SequenceOptions options{
+      .step = signature_of(columns), .tables = {}, .patterns = {}, .chunk_steps = chunk_steps};
+  for (const TableDescription& table : tables) options.tables.push_back(table_options(table));
+  for (const auto& [table, pattern] : patterns) {
+    for (const auto& [name, of, begin, end, single] : pattern) {
+      options.patterns[table].push_back({name, of, begin, end, single});
+    }
+  }
+  return options;
+}
+
 Signature signature_of(const std::vector<Column>& columns) {
   Signature signature;
   for (const auto& [column, dtype, shape] : columns) {

@@ -10,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-#include <troupe/replay/table.hpp>
+#include <troupe/replay/sequence_tables.hpp>
 
 #include "binding.hpp"
 
@@ -26,8 +26,16 @@ using Limits = std::tuple<double, std::int64_t, double, double>;
 using TableDescription =
     std::tuple<std::string, std::int64_t, std::string, std::string, double, std::int64_t, Limits, std::uint64_t>;
 
+/// By table, of each column what replay::SequenceColumn has, in its order.
+using PatternDescriptions =
+    std::map<std::string, std::vector<std::tuple<std::string, std::string, std::int64_t, std::int64_t, bool>>>;
+
 /// Without signature. Raises TroupeError.
 replay::TableOptions table_options(const TableDescription& description);
+/// Without seed. Raises TroupeError.
+replay::SequenceOptions sequence_options(const std::vector<Column>& columns,
+                                         const std::vector<TableDescription>& tables,
+                                         const PatternDescriptions& patterns, std::int64_t chunk_steps);
 /// Raises TroupeError.
 Signature signature_of(const std::vector<Column>& columns);
 

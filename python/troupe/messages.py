@@ -27,9 +27,10 @@ class Sample:
 
 @dataclasses.dataclass(frozen=True)
 class SequenceSample(Sample):
-    """Sequences that were drawn: data has name -> [n, T, ...], T the longest of them, and zeros behind those that are shorter."""
+    """Sequences that were drawn: data has name -> [n, T, ...], T the longest of them, and zeros behind those that are shorter.
+    Columns of a table's pattern have as many steps as it gives them of the longest, or one without T."""
 
-    lengths: np.ndarray  # [n] integers: steps of each
+    lengths: np.ndarray  # [n] integers: steps of each item
 
 
 @dataclasses.dataclass(frozen=True)

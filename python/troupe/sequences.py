@@ -15,6 +15,7 @@ Each step is in memory once, whatever items of whichever tables have it, and goe
 from __future__ import annotations
 
 import dataclasses
+import operator
 import os
 import secrets
 from collections.abc import Mapping, Sequence
@@ -34,7 +35,14 @@ _MAGIC = b"TRPSEQS1"
 
 @dataclasses.dataclass(frozen=True)
 class TableSpec:
-    """A table of a SequenceReplay: the options of troupe.Table, by the same names."""
+    """A table of a SequenceReplay: the options of troupe.Table, by the same names.
+
+    pattern: what its batches have, by default every column of all steps. Name -> (column of a step, which steps of an item):
+    a slice without step, or one number, which leaves out the dimension of time; as Python's sequences take them.
+
+        {"observation": ("observation", slice(0, -1)), "next_observation": ("observation", slice(1, None)), "last": ("reward", -1)}
+
+    Steps are in memory once nevertheless. An item with fewer steps than the pattern names is refused."""
 
     max_items: int
     sampler: str = "uniform"
@@ -43,6 +51,7 @@ class TableSpec:
     max_times_sampled: int = 0
     limiter: RateLimiter = RateLimiter()
     seed: int = 0
+    pattern: Mapping[str, tuple[str, int | slice]] | None = None
 
     @classmethod
     def queue(cls, max_size: int) -> TableSpec:
@@ -61,6 +70,21 @@ def _tables(specs: Mapping[str, TableSpec]) -> list[tuple]:
             for name, spec in specs.items()]
 
 
+def _patterns(specs: Mapping[str, TableSpec]) -> dict[str, list[tuple[str, str, int, int, bool]]]:
+    """As the core takes them: name, column, first step, the one behind the last (0: the item's end), whether it is one."""
+    return {name: [(column, of, *_steps(name, column, which)) for column, (of, which) in spec.pattern.items()]
+            for name, spec in specs.items() if spec.pattern is not None}
+
+
+def _steps(table: str, column: str, which: int | slice) -> tuple[int, int, bool]:
+    if not isinstance(which, slice):
+        return operator.index(which), 0, True
+    if which.step not in (None, 1) or which.stop == 0:
+        wrong = "its steps are none" if which.stop == 0 else f"got a step of {which.step}, expected none"
+        raise TroupeError(f'table "{table}", pattern: column {column}: {which}: {wrong}', "invalid_argument")
+    return which.start or 0, which.stop or 0, False
+
+
 class SequenceReplay(_Rows):
     """step: name -> type, or (type, shape), of a time step. tables: by name. chunk_steps: steps that are kept or freed
     together; items that are much shorter keep more than they need. Made, used and closed by any threads. Raises TroupeError
@@ -73,8 +97,9 @@ class SequenceReplay(_Rows):
         self._numbers = {name: number for number, name in enumerate(tables)}
         self._limiters = {name: spec.limiter for name, spec in tables.items()}
         self._max_items = {name: spec.max_items for name, spec in tables.items()}
+        self._names = {name: list(step if spec.pattern is None else spec.pattern) for name, spec in tables.items()}
         # Writers' numbers come from the seed, and steps of different processes may meet in one by load().
-        self._core = _core.SequenceTables(_described(self._columns), _tables(tables), chunk_steps, secrets.randbits(64))
+        self._core = _core.SequenceTables(_described(self._columns), _tables(tables), _patterns(tables), chunk_steps, secrets.randbits(64))
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -89,7 +114,7 @@ class SequenceReplay(_Rows):
         """Draws `rows` items with replacement, when the table's limiter admits them at once. Raises TimeoutError saying for
         what it waits."""
         columns, lengths, keys, probabilities, priorities, times, items = self._core.sample(self._number(table), rows, timeout)
-        data = dict(zip([name for name, _, _ in self._columns], columns))
+        data = dict(zip(self._names[table], columns))
         return SequenceSample(data, keys, probabilities, priorities, times, items, lengths)
 
     def update_priorities(self, table: str, keys: Array, priorities: Array) -> int:
@@ -169,7 +194,8 @@ class SequenceWriter(_Writer):
 
     def create_item(self, table: str, steps: int | None = None, priority: float = 1.0, timeout: float = _DEADLINE_S) -> int:
         """An item of the last `steps` steps of the episode, by default of all of it; its key. Waits until the table's limiter
-        admits it. Raises TroupeError (more steps than max_steps or the episode has), or TimeoutError saying for what it waits."""
+        admits it. Raises TroupeError (more steps than max_steps or the episode has, fewer than the table's pattern names), or
+        TimeoutError saying for what it waits."""
         wanted = self._episode_steps if steps is None else steps
         return self._core.insert(self._open(), self._replay._number(table), wanted, priority, timeout)
 
@@ -208,9 +234,9 @@ class SequenceReplayRole:
     chunk_steps: int = 16
 
 
-def describe_tables(role: SequenceReplayRole) -> tuple[list, list[tuple], int]:
+def describe_tables(role: SequenceReplayRole) -> tuple[list, list[tuple], dict, int]:
     """What the core asks of a SequenceReplayRole."""
-    return _described([_column(*each) for each in role.step.items()]), _tables(role.tables), role.chunk_steps
+    return _described([_column(*each) for each in role.step.items()]), _tables(role.tables), _patterns(role.tables), role.chunk_steps
 
 
 class StepsWriter(_Writer):

@@ -101,13 +101,15 @@ class BothSequences:
     """Two tables over shared steps beside two of a server with a TrajectoryWriter."""
 
     REACH = 5
+    PATTERNS = {"a": None, "b": {"x": ("x", slice(0, -1)), "y": ("y", -1), "next": ("x", slice(1, None)), "two": ("y", slice(-2, None))}}
+    LEAST = {"a": 1, "b": 2}  # steps of an item
 
     def __init__(self, kinds):
         self.tables = {}
         specs = {}
         for name, (sampler, remover, times, limiter) in zip("ab", kinds):
             ours, theirs = LIMITERS[limiter]
-            specs[name] = troupe.TableSpec(MAX_ITEMS, sampler=sampler, remover=remover, max_times_sampled=times, limiter=ours)
+            specs[name] = troupe.TableSpec(MAX_ITEMS, sampler=sampler, remover=remover, max_times_sampled=times, limiter=ours, pattern=self.PATTERNS[name])
             self.tables[name] = reverb.Table(name, SELECTORS[sampler](), SELECTORS[remover](), MAX_ITEMS, theirs(), times)
         self.ours = troupe.SequenceReplay({"x": "int64", "y": ("float32", (2,))}, specs, chunk_steps=2)
         self.server = reverb.Server(list(self.tables.values()))
@@ -129,12 +131,15 @@ class BothSequences:
         name = rng.choice("ab")
         admitted = self.ours.can_insert(name)
         self.same("can_insert", admitted, self.tables[name].can_insert(1))
-        if not admitted or not self.episode:
+        if not admitted or self.episode < self.LEAST[name]:
             return
-        steps, priority = rng.randint(1, min(self.REACH, self.episode)), float(rng.randrange(4))
+        steps, priority = rng.randint(self.LEAST[name], min(self.REACH, self.episode)), float(rng.randrange(4))
         self.writer.create_item(name, steps, priority)
-        history = self.their_writer.history
-        self.their_writer.create_item(name, priority, {"x": history["x"][-steps:], "y": history["y"][-steps:]})
+        x, y = self.their_writer.history["x"], self.their_writer.history["y"]
+        trajectory = {"x": x[-steps:], "y": y[-steps:]}
+        if name == "b":
+            trajectory = {"x": x[-steps:-1], "y": y[-1], "next": x[1 - steps:], "two": y[-2:]}
+        self.their_writer.create_item(name, priority, trajectory)
         self.their_writer.flush()
 
     def end(self, rng):
@@ -150,8 +155,8 @@ class BothSequences:
             return
         ours = self.ours.sample(name, 1)
         (theirs,) = self.client.sample(name, 1, emit_timesteps=False)
-        self.same("x", ours.data["x"][0].tolist(), theirs.data[0].tolist())
-        self.same("y", ours.data["y"][0].tolist(), theirs.data[1].tolist())
+        for column, their in zip(sorted(ours.data), theirs.data):  # in the order in which trees are flattened
+            self.same(column, ours.data[column][0].tolist(), np.asarray(their).tolist())
         self.same("its priority", float(ours.priorities[0]), theirs.info.priority)
         self.same("its times sampled", int(ours.times_sampled[0]), theirs.info.times_sampled)
         self.same("table size", ours.table_size, theirs.info.table_size)

@@ -38,6 +38,35 @@ class Sequences(unittest.TestCase):
         self.assertEqual(batch.priorities.tolist(), [0, 1, 2, 3])
         self.assertEqual((batch.times_sampled.tolist(), batch.table_size), ([1, 1, 1, 1], 5))
 
+    def test_a_pattern_says_what_batches_have_of_an_items_steps(self):
+        pattern = {"id": ("id", slice(0, -1)), "next_id": ("id", slice(1, None)), "two": ("id", slice(-3, -1)), "second": ("id", slice(1, 2)),
+                   "image": ("image", -2), "first": ("reward", 0)}
+        specs = {"made": TableSpec(10, sampler="fifo", max_times_sampled=1, pattern=pattern), "plain": TableSpec(10, sampler="fifo")}
+        replay = SequenceReplay(STEP, specs, chunk_steps=2)
+        with replay.writer(max_steps=9) as writer:
+            for number in range(7):
+                writer.append(step(number))
+                if number >= 2:
+                    writer.create_item("made", steps=min(number + 1, 4))
+                    writer.create_item("plain", steps=2)
+            with self.assertRaisesRegex(troupe.TroupeError, 'an item of 2 steps for table "made": expected at least 3'):
+                writer.create_item("made", steps=2)
+        batch = replay.sample("made", 3)
+        self.assertEqual(list(batch.data), list(pattern))
+        self.assertEqual(batch.lengths.tolist(), [3, 4, 4])
+        self.assertEqual(batch.data["id"].tolist(), [[0, 1, 0], [0, 1, 2], [1, 2, 3]])
+        self.assertEqual(batch.data["next_id"].tolist(), [[1, 2, 0], [1, 2, 3], [2, 3, 4]])
+        self.assertEqual(batch.data["two"].tolist(), [[0, 1], [1, 2], [2, 3]])
+        self.assertEqual(batch.data["second"].tolist(), [[1], [1], [2]])
+        self.assertEqual(batch.data["image"].tolist(), [np.full((2, 3), number).tolist() for number in (1, 2, 3)])
+        self.assertEqual(batch.data["first"].tolist(), [0, 0, 0.5])
+        self.assertEqual(replay.sample("plain", 1).data["id"].tolist(), [[1, 2]])
+        for wrong, words in (({}, "expected at least one"), ({"x": ("nothing", 0)}, "column x: a step has no column nothing"),
+                             ({"x": ("id", slice(2, 2))}, "steps 2 to 2: these are none"), ({"x": ("id", slice(0, 4, 2))}, "step of 2"),
+                             ({"x": ("id", slice(-2, 0))}, "are none"), ({"x": ("id", slice(-2, 3))}, "from an item's end")):
+            with self.assertRaisesRegex(troupe.TroupeError, f'table "made", pattern: .*{words}'):
+                SequenceReplay(STEP, {"made": TableSpec(1, pattern=wrong)})
+
     def test_a_whole_episode_is_an_item_and_none_reaches_over_its_end(self):
         replay = SequenceReplay(STEP, {"whole": TableSpec(10, sampler="lifo")})
         writer = replay.writer(max_steps=100)

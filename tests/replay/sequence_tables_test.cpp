@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstring>
 #include <limits>
 #include <map>
 #include <memory>
@@ -222,6 +224,58 @@ TEST_P(SequenceTablesTest, ADamagedImageOfWritersChangesNothing) {
   EXPECT_EQ(make()->restore_writers({}).error().code, Code::kCorrupt);
 }
 
+TEST_P(SequenceTablesTest, APatternIsWhatPythonsSlicesGive) {
+  SequenceOptions options = sequence_options(GetParam());
+  const std::vector<SequenceColumn> pattern = {
+      {"whole", "id"},        {"before", "id", 0, -1},    {"after", "id", 1},     {"last", "id", -2, 0},
+      {"middle", "id", 1, 3}, {"tail", "id", -3, -1},     {"id", "", 2, 9, true}, {"newest", "id", -1, 0, true},
+      {"ends", "id", -3, -2}, {"observation", "", -1, 0},
+  };
+  options.patterns["whole"] = pattern;
+  const auto tables = SequenceTables::make(options).value();
+  const auto writer = tables->open(20).value();
+  append(*tables, writer, 100, 2);
+  EXPECT_THAT(tables->insert(writer, 1, 2, 1).error().message,
+              HasSubstr("an item of 2 steps for table \"whole\": expected at least 3"));
+  tables->insert(writer, 0, 2, 1).value();
+  append(*tables, writer, 102, 15);
+  for (const std::int64_t steps : {3, 16}) tables->insert(writer, 1, steps, 1).value();
+  std::set<std::int64_t> drawn_lengths;
+  while (tables->table(1).sampleable(1) == 1) {
+    const std::int64_t rows = tables->table(1).sampleable(2) == 2 ? 2 : 1;
+    const Sequences drawn = tables->sample(1, rows).value();
+    const Signature signature = tables->batch_signature(drawn);
+    ASSERT_EQ(signature.size(), pattern.size());
+    std::vector<std::vector<std::byte>> memory;
+    MutableBatchView out{.signature = &signature, .rows = rows, .columns = {}};
+    for (const TensorSpec& column : signature) {
+      memory.emplace_back(column.bytes() * static_cast<std::size_t>(rows), std::byte{0xFF});
+    }
+    for (auto& column : memory) out.columns.emplace_back(column);
+    tables->read(drawn, out);
+    for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
+      const std::int64_t count = drawn.ranges[row].count, first = 117 - count;
+      drawn_lengths.insert(count);
+      for (std::size_t i = 0; i + 1 < pattern.size(); ++i) {
+        const auto [name, of, begin, end, single] = pattern[i];
+        EXPECT_EQ(signature[i].shape.rank(), single ? 0 : 1) << name;
+        const std::int64_t from = begin < 0 ? count + begin : begin;
+        const std::int64_t to = single ? from + 1 : end <= 0 ? count + end : end;
+        std::vector<std::int64_t> expected(signature[i].bytes() / sizeof(std::int64_t));
+        for (std::int64_t k = from; k < to; ++k) expected.at(static_cast<std::size_t>(k - from)) = first + k;
+        std::vector<std::int64_t> got(expected.size());
+        std::memcpy(got.data(), memory[i].data() + row * signature[i].bytes(), signature[i].bytes());
+        EXPECT_EQ(got, expected) << name << " of " << count;
+      }
+      std::array<float, 2> newest{};
+      std::memcpy(newest.data(), memory.back().data() + row * sizeof newest, sizeof newest);
+      EXPECT_THAT(newest, testing::ElementsAre(116, -116));
+    }
+    tables->release(drawn);
+  }
+  EXPECT_THAT(drawn_lengths, testing::ElementsAre(3, 16));
+}
+
 INSTANTIATE_TEST_SUITE_P(ChunkSteps, SequenceTablesTest, testing::Values(1, 3, 4, 16));
 
 TEST(SequenceTables, StepsThatOverlapAreInMemoryOnce) {
@@ -247,6 +301,29 @@ TEST(SequenceTables, RefuseWhatTheyCannotDo) {
   SequenceOptions options = sequence_options();
   options.tables[1].name = "short";
   EXPECT_THAT(SequenceTables::make(options).error().message, HasSubstr("two tables are called \"short\""));
+  using Wrong = std::pair<std::vector<SequenceColumn>, const char*>;
+  for (const auto& [pattern, words] :
+       {Wrong{{}, "at least one column"}, Wrong{{{"x", ""}}, "column x: a step has no column x"},
+        Wrong{{{"id", ""}, {"id", ""}}, "two of this name"}, Wrong{{{"id", "", 2, 2}}, "these are none"},
+        Wrong{{{"id", "", -1, -1}}, "these are none"}, Wrong{{{"id", "", -2, 3}}, "from an item's end"},
+        Wrong{{{"id", "", std::numeric_limits<std::int64_t>::min()}}, "expected at most"}}) {
+    options = sequence_options();
+    options.patterns["ranked"] = pattern;
+    EXPECT_THAT(SequenceTables::make(options).error().message, HasSubstr(words));
+  }
+  options.patterns = {{"other", {{"id", ""}}}};
+  EXPECT_THAT(SequenceTables::make(options).error().message, HasSubstr("a pattern for table \"other\""));
+  options = sequence_options();
+  options.patterns["short"] = {{"id", "", -4}};
+  {
+    const auto longer = SequenceTables::make(options).value(), plain = SequenceTables::make(sequence_options()).value();
+    const auto writer = plain->open(4).value();
+    append(*plain, writer, 0, 3);
+    plain->insert(writer, 0, 3, 1).value();
+    const std::vector<std::size_t> one = {0};
+    EXPECT_EQ(longer->restore(one, plain->save(one)).error().code, Code::kShapeMismatch);
+    EXPECT_EQ(longer->info().steps, 0);
+  }
   options = sequence_options();
   options.tables[0].max_items = 0;
   EXPECT_FALSE(SequenceTables::make(options).ok());
