@@ -44,9 +44,8 @@ replay::SequenceOptions sequence_options(const std::vector<Column>& columns,
       .step = signature_of(columns), .tables = {}, .patterns = {}, .chunk_steps = chunk_steps};
   for (const TableDescription& table : tables) options.tables.push_back(table_options(table));
   for (const auto& [table, pattern] : patterns) {
-    for (const auto& [name, of, begin, end, single] : pattern) {
-      options.patterns[table].push_back({name, of, begin, end, single});
-    }
+    auto& columns_of = options.patterns[table];
+    for (const auto& [name, of, begin, end, single] : pattern) columns_of.push_back({name, of, begin, end, single});
   }
   return options;
 }

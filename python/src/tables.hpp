@@ -1,6 +1,8 @@
 #pragma once
 // What the bindings of replay tables share. The tables of the C++ library never wait; here whoever is not admitted
 // sleeps until somebody has changed something.
+#include <nanobind/stl/map.h>
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 import enum
 from typing import Annotated
 
@@ -186,7 +186,7 @@ class SequenceTables:
     Tables over shared steps; troupe.SequenceReplay is what users have of them. Tables go by their number.
     """
 
-    def __init__(self, columns: Sequence[tuple[str, str, Sequence[int]]], tables: Sequence[tuple[str, int, str, str, float, int, tuple[float, int, float, float], int]], chunk_steps: int, seed: int) -> None:
+    def __init__(self, columns: Sequence[tuple[str, str, Sequence[int]]], tables: Sequence[tuple[str, int, str, str, float, int, tuple[float, int, float, float], int]], patterns: Mapping[str, Sequence[tuple[str, str, int, int, bool]]], chunk_steps: int, seed: int) -> None:
         """Raises TroupeError naming the option."""
 
     def open(self, max_steps: int) -> int:
@@ -206,7 +206,7 @@ class SequenceTables:
 
     def sample(self, table: int, rows: int, timeout: float) -> tuple:
         """
-        Columns [rows, longest, ...], lengths, keys, probabilities, priorities, times sampled, items there were.
+        Columns [rows, steps, ...] of the table's pattern, lengths, keys, probabilities, priorities, times sampled, items there were.
         """
 
     def update_priorities(self, table: int, keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], priorities: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> int: ...

@@ -217,7 +217,7 @@ class Programs(unittest.TestCase):
             with self.subTest(how):
                 said = self.run_program(program, "train", config, "--run-dir", f"run{len(how)}", *how)
                 self.assertIn("squares 2470 incarnation 0", said)
-        self.run_program(program, "train", config, "--run-dir", "long", "--set", "roles.asker.most=5000", "--set", "metrics.every_s=0.05")
+        self.run_program(program, "train", config, "--run-dir", "long", "--set", "roles.asker.most=30000", "--set", "metrics.every_s=0.05")
         self.assertGreaterEqual(self.last("long", "asker/answers_per_s"), 0)
         square = int(self.last("long", "asker/last"))
         self.assertEqual(math.isqrt(square) ** 2, square)
