@@ -18,6 +18,7 @@
 #include <troupe/core/log.hpp>
 #include <troupe/messages/checkpoint_files.hpp>
 #include <troupe/run/no_metrics.hpp>
+#include <troupe/run/run_directory.hpp>
 #include <troupe/run/run_topology.hpp>
 #include <troupe/transport/shared_memory.hpp>
 
@@ -26,9 +27,6 @@ namespace {
 
 /// An environment's step that takes longer hangs (reliability: F18).
 constexpr Duration kStepTimeout = std::chrono::seconds(30);
-
-std::filesystem::path address_file(const std::filesystem::path& run_dir) { return run_dir / "chief.address"; }
-std::filesystem::path journal_file(const std::filesystem::path& run_dir) { return run_dir / "chief.json"; }
 
 Result<transport::Address> read_address(const std::filesystem::path& file) {
   std::error_code error;
@@ -60,16 +58,16 @@ std::uint64_t random_birth() {
 }  // namespace
 
 Result<transport::Address> wait_for_chief(const std::filesystem::path& run_dir, Duration timeout) {
+  const std::filesystem::path file = apps::RunDirectory{run_dir}.chief_address();
   const SteadyClock clock;
   const Duration deadline = clock.now() + timeout;
   for (;;) {
     // What is no address was left by somebody else: the chief replaces it.
-    auto address = read_address(address_file(run_dir));
+    auto address = read_address(file);
     if (address.ok()) return address;
     if (clock.now() >= deadline) {
-      return Error{Code::kDeadlineExceeded,
-                   fmt::format("no chief has written {} within {:.0f} s ({})", address_file(run_dir).string(),
-                               seconds(timeout), address.error().message)};
+      return Error{Code::kDeadlineExceeded, fmt::format("no chief has written {} within {:.0f} s ({})", file.string(),
+                                                        seconds(timeout), address.error().message)};
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
@@ -85,7 +83,7 @@ Result<std::unique_ptr<NodeNetwork>> make_network(const NodePlace& place, const 
   NodeNetworkOptions options = place.network;
   options.topology = &topology;
   if (options.self.node != kChiefNode) return NodeNetwork::make(std::move(options));
-  const std::filesystem::path file = address_file(place.run_dir);
+  const std::filesystem::path file = apps::RunDirectory{place.run_dir}.chief_address();
   const bool free_port = options.listen.port == 0;
   if (free_port) {
     // The nodes of a run that goes on look for the chief where it was. On another host they cannot find it, and the
@@ -109,7 +107,8 @@ Result<std::unique_ptr<NodeNetwork>> make_network(const NodePlace& place, const 
 }
 
 Result<EarlierCuts> earlier_cuts(const NodePlace& place) {
-  const std::filesystem::path checkpoints = place.run_dir / "checkpoints", journal = journal_file(place.run_dir);
+  const apps::RunDirectory run{place.run_dir};
+  const std::filesystem::path checkpoints = run.checkpoints(), journal = run.journal();
   EarlierCuts earlier;
   std::error_code error;
   auto newest = newest_cut(checkpoints);
@@ -194,7 +193,7 @@ Result<RuntimeOptions> node_runtime(const NodePlace& place, const TrainOptions& 
   };
 
   ChiefOptions& chief = runtime.chief;
-  chief.journal = journal_in(journal_file(place.run_dir));
+  chief.journal = journal_in(apps::RunDirectory{place.run_dir}.journal());
   chief.commit = [checkpoints, keep = static_cast<int>(options.checkpoint.keep)](const CommittedCut& cut) {
     return commit_cut(checkpoints, cut, keep);
   };

@@ -97,7 +97,7 @@ bool is_config_of_a_start(const fs::directory_entry& entry, const fs::path& user
 /// nodes whose chief has committed none.
 bool has_only_begun_checkpoints(const RunDirectory& run) {
   std::error_code error;
-  const auto journal = actors::load_journal(run.path / "chief.json");
+  const auto journal = actors::load_journal(run.journal());
   for (const auto& entry : fs::directory_iterator(run.checkpoints(), error)) {
     const std::string name = entry.path().filename().string();
     const bool part = journal.ok() && journal->last_cut == 0 && journal->nodes.contains(name);
@@ -251,7 +251,7 @@ Status check_resumable(const RunDirectory& run, bool over_nodes) {
 
 bool has_nodes(const RunDirectory& run) {
   std::error_code ignored;
-  return fs::exists(run.path / "cluster.toml", ignored) || fs::exists(run.path / "chief.address", ignored);
+  return fs::exists(run.path / "cluster.toml", ignored) || fs::exists(run.chief_address(), ignored);
 }
 
 Result<RunProgress> progress_of(const RunDirectory& run) {

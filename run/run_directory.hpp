@@ -30,6 +30,9 @@ struct RunDirectory {
   std::filesystem::path samples() const { return path / "samples"; }
   std::filesystem::path render() const { return path / "render"; }
   std::filesystem::path exports() const { return path / "export"; }
+  /// Of a run over nodes where its chief is: what it has decided, and where it listens.
+  std::filesystem::path journal() const { return path / "chief.json"; }
+  std::filesystem::path chief_address() const { return path / "chief.address"; }
 
   /// The path as people may see it: on one line, see printable().
   std::string shown() const;

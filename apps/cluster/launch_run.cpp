@@ -64,7 +64,7 @@ class ChiefPlace {
  public:
   ChiefPlace(const RunDirectory& directory, const HostsFile& hosts, transport::Address planned)
       : folder_(directory.path),
-        file_((directory.path / "chief.address").string()),
+        file_(directory.chief_address().string()),
         planned_(std::move(planned)),
         is_here_(hosts.hosts.front().ssh.empty()),
         // Where all nodes see the chief's run directory they read there which port it has found.

@@ -113,7 +113,8 @@ Result<transport::Credentials> trade(const std::string& file, const fs::path& ru
     fs::create_directories(run_dir / "nodes", error);
     TROUPE_TRY(transport::save_credentials(*credentials, folder));
   }
-  TROUPE_TRY(write_file_atomic((run_dir / "chief.address").string(), transport::to_string(token->chief) + "\n"));
+  TROUPE_TRY(
+      write_file_atomic(RunDirectory{run_dir}.chief_address().string(), transport::to_string(token->chief) + "\n"));
   return *std::move(credentials);
 }
 

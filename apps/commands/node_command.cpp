@@ -109,7 +109,7 @@ Status find_addresses(const NodeStart& start, actors::NodePlace& place, const st
     };
   }
   std::error_code error;
-  if (start.begun && !std::filesystem::exists(run_dir / "chief.json", error)) {
+  if (start.begun && !std::filesystem::exists(RunDirectory{run_dir}.journal(), error)) {
     return Error{
         Code::kCorrupt,
         fmt::format("TRP-E165 the run directory {} is not on host {}, and the chief has led the run elsewhere: "
@@ -306,7 +306,7 @@ int run(const NodeArguments& arguments, const Registry& registry) {
   std::error_code error;
   const bool leads = node->place.network.self.node == kChiefName;
   if (leads && code != Code::kInvalidArgument) {
-    over = over || !std::filesystem::exists(node->directory.path / "chief.json", error);
+    over = over || !std::filesystem::exists(node->directory.journal(), error);
   }
   return fail(done.error(), code == Code::kCancelled         ? static_cast<int>(kNodeFenced)
                             : code == Code::kCorrupt         ? static_cast<int>(kNodeData)

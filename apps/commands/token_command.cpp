@@ -59,7 +59,7 @@ Result<MadeToken> make_token(const TokenArguments& arguments, const Registry& re
   const std::string security = (run / "security").string();
   const auto now = std::chrono::system_clock::now();
   TROUPE_ASSIGN(const transport::Address chief, chief_of({run}));
-  if (std::error_code error; !std::filesystem::exists(run / "chief.json", error)) {
+  if (std::error_code error; !std::filesystem::exists(RunDirectory{run}.journal(), error)) {
     return Error{Code::kNotFound, fmt::format("{} is not the chief's: make the token on its host, {}, where the run "
                                               "is recorded",
                                               RunDirectory{run}.shown(), chief.host)};

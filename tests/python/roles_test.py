@@ -264,6 +264,17 @@ class Programs(unittest.TestCase):
         self.assertIn("roles.tables.recent_max_items", said)
         self.assertIn("Capacity of the table of this name", self.run_program(program, "config", "--explain"))
 
+    def test_a_tables_pattern_is_that_of_its_batches(self):
+        text, config = (EXAMPLES / "shared_tables.py").read_text(), EXAMPLES / "shared_tables.toml"
+        pattern = ", ".join(f'"{name}": ("{name}", slice(None))' for name in ("place", "reward", "last"))
+        looks = 'assert table == "whole" or (batch.data["newest"] == batch.data["place"][np.arange(16), batch.lengths - 1]).all()'
+        for change in (("TableSpec(1000,", f'TableSpec(1000, pattern={{{pattern}, "newest": ("place", -1)}},'),
+                       ("self.taken[table] += 1", f"{looks}; self.taken[table] += 1")):
+            self.assertEqual(text.count(change[0]), 1)
+            text = text.replace(*change)
+        said = self.run_program(self.script("pattern.py", text), "train", config, "--set", "supervisor.max_restarts=0")
+        self.assertIn("mean returns", said)
+
     def test_tables_of_shared_steps_refuse_what_makes_no_sense(self):
         text, config = (EXAMPLES / "shared_tables.py").read_text(), EXAMPLES / "shared_tables.toml"
         for change, said, code in ((('TableSpec(1000,', 'TableSpec(1000, sampler="best",'), "best", 1), (('"place": "int32"', '"place": "complex"'), "complex", 1),

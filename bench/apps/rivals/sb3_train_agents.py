@@ -99,7 +99,8 @@ class UntilReturn(BaseCallback):
         self.wall_s = self.step_s = None
 
     def _on_training_start(self):
-        policy = lambda observation: self.model.actor(observation, deterministic=True)
+        # The actor itself takes `deterministic` in SAC alone.
+        policy = lambda observation: self.model.policy._predict(observation, deterministic=True)
         self.evaluator = torch_train.Evaluator(self.config, policy, self.config["seed"] + 1)
         self.start = time.perf_counter()
         self.learning_s = self.evaluating_s = 0
