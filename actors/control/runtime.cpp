@@ -294,25 +294,28 @@ struct Runtime::Impl {
   }
 
   void pass_status_on() {
-    if (status && options.tell_status) options.tell_status(*std::exchange(status, std::nullopt));
+    if (!status || !options.tell_status) return;
+    options.tell_status(*std::exchange(status, std::nullopt));
+    told = true;
+  }
+  /// Of a run that ends before its chief has answered, and of one that nobody asks: once, if nothing else was told.
+  void tell_topology() {
+    if (told || options.status_period == Duration{} || !leads()) return;
+    options.tell_status(to_json(topology, status_of_topology()));
+    told = true;
   }
   /// Passes on what the chief has answered, and asks it again when it is time.
   void tell_status() {
     if (options.status_period == Duration{} || !leads()) return;
-    const Duration now = clock.now();
-    const bool first = told_at == Duration{};
-    if (options.deterministic) {
-      if (first) options.tell_status(to_json(topology, status_of_topology()));
-      told_at = Duration{1};
-      return;
-    }
+    if (options.deterministic) return tell_topology();
     pass_status_on();
-    if (!first && now - told_at < options.status_period) return;
-    told_at = now;
+    const Duration now = clock.now();
+    if (asked_at && now - *asked_at < options.status_period) return;
+    asked_at = now;
     self->send(chief, status_atom::value);
   }
 
-  /// Who there is, of a run that nobody asks.
+  /// Who there is.
   RunStatus status_of_topology() const {
     RunStatus known{.run = options.node.self.run};
     for (const RoleSpec& role : topology.roles) {
@@ -382,7 +385,8 @@ struct Runtime::Impl {
   Duration nap = kFirstNap;  ///< the last one
   std::optional<CheckpointDone> checkpoint_done;
   std::optional<std::string> status;
-  Duration told_at{};  ///< when the chief was last asked for what RuntimeOptions::tell_status gets
+  std::optional<Duration> asked_at;  ///< when the chief was last asked for what RuntimeOptions::tell_status gets
+  bool told = false;                 ///< whether that has got anything
 };
 
 Runtime::Runtime(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -407,8 +411,9 @@ Runtime::~Runtime() { stop(); }
 
 Duration Runtime::stop() {
   if (!impl_->node) return impl_->clock.now();
-  // What the chief has answered since run() ended: of a short run it is the only answer.
+  // What the chief has answered since run() ended: of a short run it is the only answer, if there is any.
   impl_->pass_status_on();
+  impl_->tell_topology();
   // The chief passes it on to all nodes, this one among them.
   impl_->self->send(impl_->leads() ? impl_->chief : impl_->node, stop_atom::value);
   impl_->chief = nullptr;
