@@ -325,8 +325,8 @@ class Programs(unittest.TestCase):
         for how in ([], ["--processes"]):
             with self.subTest(how):
                 run = f"run{len(how)}"
-                slowly = "replay.samples_per_insert=0.05"  # so that it is asked for its metrics before it is done
-                self.train_constant("constant.value=-0.125", "replay.sampler=prioritized", slowly, run=run, how=how)
+                slowly = ["replay.samples_per_insert=0.05", "replay.min_items=400"]  # so that it is asked for its metrics before it is done
+                self.train_constant("constant.value=-0.125", "replay.sampler=prioritized", *slowly, run=run, how=how)
                 self.assertIn(self.last(run, "learner/rows"), [8 * step for step in range(1, 61)])
                 self.assertIn(self.last(run, "learner/version"), range(61))
                 policy = troupe.load(self.folder / run).policy(program=self.constant())
