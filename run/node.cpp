@@ -140,7 +140,8 @@ Result<RuntimeOptions> node_runtime(const NodePlace& place, const TrainOptions& 
                                     NodeNetwork& network, EarlierCuts earlier,
                                     std::function<std::vector<messages::Counter>()> more) {
   const transport::Identity& self = place.network.self;
-  const std::filesystem::path checkpoints = place.run_dir / "checkpoints";
+  const apps::RunDirectory run{place.run_dir};
+  const std::filesystem::path checkpoints = run.checkpoints();
   const std::string own = (checkpoints / self.node).string();
   RuntimeOptions runtime = place.runtime;
   runtime.seed = options.seed;
@@ -193,7 +194,7 @@ Result<RuntimeOptions> node_runtime(const NodePlace& place, const TrainOptions& 
   };
 
   ChiefOptions& chief = runtime.chief;
-  chief.journal = journal_in(apps::RunDirectory{place.run_dir}.journal());
+  chief.journal = journal_in(run.journal());
   chief.commit = [checkpoints, keep = static_cast<int>(options.checkpoint.keep)](const CommittedCut& cut) {
     return commit_cut(checkpoints, cut, keep);
   };

@@ -307,18 +307,17 @@ Result<RunLock> RunLock::take(const RunDirectory& run) {
   const int fd = open(run.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return Error{Code::kIo, fmt::format("{}: {}", run.shown(), std::strerror(errno))};
   RunLock lock(fd);
-  int failed = flock(fd, LOCK_EX | LOCK_NB);
-  for (int tries = 1; failed != 0 && errno == EWOULDBLOCK && tries < kLockTries; ++tries) {
-    std::this_thread::sleep_for(kLockPause);
-    failed = flock(fd, LOCK_EX | LOCK_NB);
-  }
-  if (failed != 0) {
-    if (errno == EWOULDBLOCK) {
+  for (int tries = 1; flock(fd, LOCK_EX | LOCK_NB) != 0; ++tries) {
+    if (errno != EWOULDBLOCK) {
+      // Some network file systems know no locks. A second chief is found out by its term.
+      log::warn("{}: this file system has no locks ({}): nothing keeps a second process from training here",
+                run.shown(), std::strerror(errno));
+      break;
+    }
+    if (tries == kLockTries) {
       return Error{Code::kUnavailable, fmt::format("{}: another process trains in this directory", run.shown())};
     }
-    // Some network file systems know no locks. A second chief is found out by its term.
-    log::warn("{}: this file system has no locks ({}): nothing keeps a second process from training here", run.shown(),
-              std::strerror(errno));
+    std::this_thread::sleep_for(kLockPause);
   }
   return lock;
 }

@@ -293,6 +293,7 @@ struct Runtime::Impl {
     if (self->has_next_message()) self->receive(on_ended, on_done, on_status);
   }
 
+  bool tells() const { return options.status_period != Duration{} && leads(); }
   void pass_status_on() {
     if (!status || !options.tell_status) return;
     options.tell_status(*std::exchange(status, std::nullopt));
@@ -300,13 +301,13 @@ struct Runtime::Impl {
   }
   /// Of a run that ends before its chief has answered, and of one that nobody asks: once, if nothing else was told.
   void tell_topology() {
-    if (told || options.status_period == Duration{} || !leads()) return;
+    if (told || !tells()) return;
     options.tell_status(to_json(topology, status_of_topology()));
     told = true;
   }
   /// Passes on what the chief has answered, and asks it again when it is time.
   void tell_status() {
-    if (options.status_period == Duration{} || !leads()) return;
+    if (!tells()) return;
     if (options.deterministic) return tell_topology();
     pass_status_on();
     const Duration now = clock.now();

@@ -80,7 +80,7 @@ struct RuntimeOptions {
   std::shared_ptr<const Cut> resume_from;
   /// Gets the run as Runtime::status() has it, each status_period (0: never), on the thread of run() and on the chief's
   /// node only. A deterministic run is not asked anything, since who is asked takes turns: it tells once what its
-  /// topology is, and so does a run that ends before it has been asked.
+  /// topology is, and so does one that ends before its chief has answered.
   std::function<void(std::string)> tell_status;
   Duration status_period{};
   NodeOptions node;
