@@ -116,13 +116,6 @@ struct EventAwait {
   Head head{sizeof(EventAwait)};
   Event* event = nullptr;
 };
-struct EventOnReady {
-  static constexpr Function kFunction{9, "PJRT_Event_OnReady"};
-  Head head{sizeof(EventOnReady)};
-  Event* event = nullptr;
-  void (*callback)(Error* error, void* argument) = nullptr;
-  void* argument = nullptr;
-};
 
 // ---- clients and devices ----
 
@@ -374,7 +367,7 @@ struct LoadedExecutableExecute {
   std::size_t devices = 0;
   std::size_t argument_count = 0;
   Buffer** const* outputs = nullptr;  ///< [device][output]: arrays of the caller's
-  Event** done = nullptr;             ///< [device]: the same
+  Event** done = nullptr;             ///< [device]: the same; null: not wanted
   Device* device = nullptr;           ///< null: those that it was compiled for
 };
 

@@ -15,26 +15,4 @@ Status Event::await() const {
   return handle_.plugin().call(args);
 }
 
-Status Event::on_ready(std::function<void(Status)> then) const {
-  if (!handle_) {
-    then({});
-    return {};
-  }
-  struct Waiting {
-    std::shared_ptr<const Plugin> plugin;
-    std::function<void(Status)> then;
-  };
-  auto waiting = std::make_unique<Waiting>(Waiting{handle_.keeper(), std::move(then)});
-  c::EventOnReady args{.event = handle_.get(),
-                       .callback =
-                           [](c::Error* error, void* argument) {
-                             const std::unique_ptr<Waiting> own(static_cast<Waiting*>(argument));
-                             own->then(own->plugin->status_of(error, c::EventOnReady::kFunction.name));
-                           },
-                       .argument = waiting.get()};
-  TROUPE_TRY(handle_.plugin().call(args));
-  (void)waiting.release();  // the callback's, and perhaps gone already
-  return {};
-}
-
 }  // namespace troupe::pjrt

@@ -79,8 +79,8 @@ Result<LoadedExecutable> LoadedExecutable::make(std::shared_ptr<const Plugin> ke
   return made;
 }
 
-Result<Executed> LoadedExecutable::execute(std::span<const std::vector<const Buffer*>> arguments,
-                                           std::span<const std::int64_t> kept) const {
+Result<Outputs> LoadedExecutable::execute(std::span<const std::vector<const Buffer*>> arguments,
+                                          std::span<const std::int64_t> kept) const {
   const std::size_t devices = arguments.size(), count = devices == 0 ? 0 : arguments[0].size();
   std::vector<c::Buffer*> inputs, outputs(devices * outputs_);
   inputs.reserve(devices * count);
@@ -99,7 +99,6 @@ Result<Executed> LoadedExecutable::execute(std::span<const std::vector<const Buf
   }
   std::vector<c::Buffer* const*> input_lists(devices);
   std::vector<c::Buffer**> output_lists(devices);
-  std::vector<c::Event*> events(devices);
   for (std::size_t d = 0; d < devices; ++d) {
     input_lists[d] = inputs.data() + d * count;
     output_lists[d] = outputs.data() + d * outputs_;
@@ -110,15 +109,12 @@ Result<Executed> LoadedExecutable::execute(std::span<const std::vector<const Buf
                                   .arguments = input_lists.data(),
                                   .devices = devices,
                                   .argument_count = count,
-                                  .outputs = output_lists.data(),
-                                  .done = events.data()};
+                                  .outputs = output_lists.data()};
   TROUPE_TRY(handle_.plugin().call(args));
-  Executed made;
-  made.outputs.resize(devices);
+  Outputs made(devices);
   for (std::size_t d = 0; d < devices; ++d) {
-    made.outputs[d].reserve(outputs_);
-    for (std::size_t o = 0; o < outputs_; ++o) made.outputs[d].emplace_back(handle_.keeper(), output_lists[d][o]);
-    made.done.emplace_back(handle_.keeper(), events[d]);
+    made[d].reserve(outputs_);
+    for (std::size_t o = 0; o < outputs_; ++o) made[d].emplace_back(handle_.keeper(), output_lists[d][o]);
   }
   return made;
 }

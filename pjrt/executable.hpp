@@ -35,11 +35,8 @@ class Executable {
   Handle<c::Executable, c::ExecutableDestroy> handle_;
 };
 
-/// One run: outputs [device][output], and when each device is done. Outputs may be used at once, also as arguments.
-struct Executed {
-  std::vector<std::vector<Buffer>> outputs;
-  std::vector<Event> done;
-};
+/// Of one run, [device][output]. They may be used at once, also as arguments.
+using Outputs = std::vector<std::vector<Buffer>>;
 
 class LoadedExecutable {
  public:
@@ -52,9 +49,10 @@ class LoadedExecutable {
   /// the program says are donated are gone afterwards, but for those at the indexes `kept`; the handles stay the
   /// caller's. Returns before the devices are done, but the plug-in's queue is bounded and holds the caller up when it
   /// is full. Errors: the plug-in's, of the call: kInvalidArgument for arguments of another size, number or for a
-  /// buffer that was donated before. What fails later is in the events.
-  Result<Executed> execute(std::span<const std::vector<const Buffer*>> arguments,
-                           std::span<const std::int64_t> kept = {}) const;
+  /// buffer that was donated before. What fails later is in
+  /// the outputs' events (Buffer::ready).
+  Result<Outputs> execute(std::span<const std::vector<const Buffer*>> arguments,
+                          std::span<const std::int64_t> kept = {}) const;
 
  private:
   Handle<c::LoadedExecutable, c::LoadedExecutableDestroy> handle_;

@@ -57,6 +57,25 @@ Value compare(std::string_view direction, const Value& a, const Value& b) {
                     fmt::format("comparison_direction = #stablehlo<comparison_direction {}>", direction));
 }
 
+template <typename Text>
+std::string joined(std::span<const Value> values, Text text) {
+  std::string all;
+  for (const Value& each : values) all.append(all.empty() ? "" : ", ").append(text(each));
+  return all;
+}
+/// "%1, %2"
+std::string ids_of(std::span<const Value> values) {
+  return joined(values, [](const Value& each) { return fmt::format("%{}", each.id); });
+}
+/// "f32, i32"
+std::string types_of(std::span<const Value> values) {
+  return joined(values, [](const Value& each) { return each.type.text(); });
+}
+/// "%1: f32, %2: i32"
+std::string declared(std::span<const Value> values) {
+  return joined(values, [](const Value& each) { return fmt::format("%{}: {}", each.id, each.type.text()); });
+}
+
 }  // namespace
 
 Element element_of(DType dtype) {
@@ -123,82 +142,72 @@ Value Builder::iota(const Type& type, std::int64_t axis) {
 Value Builder::emit(std::string_view name, std::span<const Value> operands, const Type& result,
                     std::string_view attributes, std::string_view inside) {
   const Value made{this, count_++, result};
-  std::string names, types;
-  for (const Value& each : operands) {
-    TROUPE_CHECK(each.to == this, "an operand of {} is of another function", name);
-    names += fmt::format("{}%{}", names.empty() ? "" : ", ", each.id);
-    types += fmt::format("{}{}", types.empty() ? "" : ", ", each.type.text());
-  }
-  body_ += fmt::format("    %{} = \"stablehlo.{}\"({})", made.id, name, names);
+  for (const Value& each : operands) TROUPE_CHECK(each.to == this, "an operand of {} is of another function", name);
+  body_ += fmt::format("    %{} = \"stablehlo.{}\"({})", made.id, name, ids_of(operands));
   if (!attributes.empty()) body_ += fmt::format(" <{{{}}}>", attributes);
   if (!inside.empty()) body_ += fmt::format(" {}", inside);
-  body_ += fmt::format(" : ({}) -> {}", types, result.text());
+  body_ += fmt::format(" : ({}) -> {}", types_of(operands), result.text());
   body_ += location_.empty() ? "\n" : fmt::format(" loc(\"{}\")\n", location_);
   return made;
+}
+
+std::vector<Value> Builder::named_like(std::span<const Value> values) {
+  std::vector<Value> made;
+  for (const Value& each : values) made.push_back({this, count_++, each.type});
+  return made;
+}
+
+std::string Builder::region(std::span<const Value> arguments, std::span<const Value> returned) {
+  const std::string takes = arguments.empty() ? "" : fmt::format("    ^bb0({}):\n", declared(arguments));
+  return fmt::format("{{\n{}{}    \"stablehlo.return\"({}) : ({}) -> ()\n    }}", takes, std::exchange(body_, {}),
+                     ids_of(returned), types_of(returned));
 }
 
 std::vector<Value> Builder::loop(std::int64_t count, std::span<const Value> start, const Step& step) {
   const Type whole{{}, Element::kI32};
   std::vector<Value> carried{constant(0, whole)};
   carried.insert(carried.end(), start.begin(), start.end());
-  const auto named = [&] {
-    std::vector<Value> made;
-    for (const Value& each : carried) made.push_back({this, count_++, each.type});
-    return made;
-  };
-  /// "%1, %2", "f32, i32", or "%1: f32, %2: i32".
-  const auto list = [](std::span<const Value> values, bool names, bool types) {
-    std::string text;
-    for (const Value& each : values) {
-      text += text.empty() ? "" : ", ";
-      if (names) text += fmt::format("%{}", each.id);
-      if (names && types) text += ": ";
-      if (types) text += each.type.text();
-    }
-    return text;
-  };
   const std::string outside = std::exchange(body_, {});
-  const auto region = [&](std::span<const Value> arguments, std::span<const Value> returned) {
-    return fmt::format("{{\n    ^bb0({}):\n{}    \"stablehlo.return\"({}) : ({}) -> ()\n    }}",
-                       list(arguments, true, true), std::exchange(body_, {}), list(returned, true, false),
-                       list(returned, false, true));
-  };
-  const std::vector<Value> tested = named();
+  const std::vector<Value> tested = named_like(carried);
   const std::vector<Value> more{is_less(tested[0], static_cast<double>(count))};
   const std::string condition = region(tested, more);
-  const std::vector<Value> before = named();
+  const std::vector<Value> before = named_like(carried);
   std::vector<Value> after = step(before[0], std::span(before).subspan(1));
   after.insert(after.begin(), before[0] + 1);
   TROUPE_CHECK(after.size() == before.size(), "a loop carries {} values and then {}", before.size(), after.size());
   const std::string body = region(before, after);
-  const std::vector<Value> made = named();
-  body_ =
-      fmt::format("{}    {} = \"stablehlo.while\"({}) ({}, {}) : ({}) -> ({})\n", outside, list(made, true, false),
-                  list(carried, true, false), condition, body, list(carried, false, true), list(carried, false, true));
+  const std::vector<Value> made = named_like(carried);
+  body_ = fmt::format("{}    {} = \"stablehlo.while\"({}) ({}, {}) : ({}) -> ({})\n", outside, ids_of(made),
+                      ids_of(carried), condition, body, types_of(carried), types_of(carried));
   return {made.begin() + 1, made.end()};
 }
 
+std::vector<Value> Builder::choose(const Value& condition, const Branch& yes, const Branch& no) {
+  const std::string outside = std::exchange(body_, {});
+  const std::vector<Value> if_so = yes();
+  const std::string first = region({}, if_so);
+  const std::vector<Value> if_not = no();
+  const std::string second = region({}, if_not);
+  TROUPE_CHECK(types_of(if_so) == types_of(if_not), "branches make {} and {}", types_of(if_so), types_of(if_not));
+  const std::vector<Value> made = named_like(if_so);
+  body_ = fmt::format("{}    {} = \"stablehlo.if\"(%{}) ({}, {}) : ({}) -> ({})\n", outside, ids_of(made), condition.id,
+                      first, second, condition.type.text(), types_of(made));
+  return made;
+}
+
 std::string Builder::module(std::string_view name, std::span<const Value> results, const Aliases& aliases) const {
-  const auto types = [](std::span<const Value> values) {
-    std::string text;
-    for (const Value& each : values) text += fmt::format("{}{}", text.empty() ? "" : ", ", each.type.text());
-    return text;
-  };
-  std::string arguments, names, attributes;
+  std::string attributes;
   for (std::size_t i = 0; i < arguments_.size(); ++i) {
-    const Value& each = arguments_[i];
-    arguments += fmt::format("{}%{}: {}", i == 0 ? "" : ", ", each.id, each.type.text());
     const std::int64_t alias = i < aliases.size() ? aliases[i] : -1;
     attributes += i == 0 ? "" : ", ";
     attributes += alias < 0 ? "{}" : fmt::format("{{tf.aliasing_output = {} : i32}}", alias);
   }
-  for (const Value& each : results) names += fmt::format("{}%{}", names.empty() ? "" : ", ", each.id);
   const bool lends = std::ranges::any_of(aliases, [](std::int64_t alias) { return alias >= 0; });
   return fmt::format(
       "module @{} {{\n  \"func.func\"() <{{{}function_type = ({}) -> ({}), sym_name = \"main\", sym_visibility = "
       "\"public\"}}> ({{\n  ^bb0({}):\n{}{}    \"func.return\"({}) : ({}) -> ()\n  }}) : () -> ()\n}}\n",
-      name, lends ? fmt::format("arg_attrs = [{}], ", attributes) : "", types(arguments_), types(results), arguments,
-      constants_, body_, names, types(results));
+      name, lends ? fmt::format("arg_attrs = [{}], ", attributes) : "", types_of(arguments_), types_of(results),
+      declared(arguments_), constants_, body_, ids_of(results), types_of(results));
 }
 
 // ---- element by element ----

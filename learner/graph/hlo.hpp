@@ -77,6 +77,11 @@ class Builder {
   using Step = std::function<std::vector<Value>(const Value& index, std::span<const Value> carried)>;
   std::vector<Value> loop(std::int64_t count, std::span<const Value> start, const Step& step);
 
+  /// What `yes` makes if the bool scalar holds, else what `no` makes, of the same types. Only one of them runs, and
+  /// memory that it leaves as it is is not touched: for what is large and seldom changes. select() is for the rest.
+  using Branch = std::function<std::vector<Value>()>;
+  std::vector<Value> choose(const Value& condition, const Branch& yes, const Branch& no);
+
   /// For each argument the result that gets its memory, so that a large one is not copied; -1: none.
   using Aliases = std::vector<std::int64_t>;
   /// The module with the function @main, whose arguments are those so far.
@@ -84,6 +89,9 @@ class Builder {
 
  private:
   Value cached(std::string text, const Type& type);
+  std::vector<Value> named_like(std::span<const Value> values);
+  /// The body since `body_` was last emptied, as a region that takes and returns these.
+  std::string region(std::span<const Value> arguments, std::span<const Value> returned);
 
   bool bf16_;
   std::uint32_t count_ = 0;

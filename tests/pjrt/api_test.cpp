@@ -13,7 +13,6 @@ TEST(PjrtApi, StructsHaveTheSizesOfTheHeader) {
   EXPECT_EQ(sizeof(ErrorGetCode), 32U);
   EXPECT_EQ(sizeof(NamedValue), 56U);
   EXPECT_EQ(sizeof(EventIsReady), 32U);
-  EXPECT_EQ(sizeof(EventOnReady), 40U);
   EXPECT_EQ(sizeof(ClientCreate), 88U);
   EXPECT_EQ(sizeof(ClientCompile), 56U);
   EXPECT_EQ(sizeof(ClientBufferFromHostBuffer), 120U);

@@ -159,14 +159,8 @@ void HloStep::update() {
     const MinimizeDef& of = data_.minimized[i];
     const auto index = static_cast<std::size_t>(of.group);
     to_.set_location("update of " + layout_of(index).group);
-    HloGroup& group = groups[index];
     const hlo::Value rule = reshape(slice(rules, {row, 0}, {row + 1, kHloRuleNumbers}), {kHloRuleNumbers});
-    const HloGroup next = updated(of.spec, layout_of(index), group, gradients[i], squares[i], rule);
-    const auto take = [this](HloTensors& old, const HloTensors& made) {
-      for (std::size_t e = 0; e < old.size(); ++e) old[e] = select(finite, made[e], old[e]);
-    };
-    take(group.values, next.values);
-    for (std::size_t part = 0; part < next.slots.size(); ++part) take(group.slots[part], next.slots[part]);
+    groups[index] = updated(of.spec, layout_of(index), groups[index], gradients[i], squares[i], rule, finite);
   }
   for (std::size_t g = 0; g < data_.groups.size(); ++g) {
     const GroupDef& of = data_.groups[g];
@@ -175,10 +169,16 @@ void HloStep::update() {
     const auto at = static_cast<std::int64_t>(g);
     const hlo::Value now = is_greater(reshape(slice(due, {at}, {at + 1}), {}), 0) & finite;
     const HloTensors& online = groups[static_cast<std::size_t>(of.online)].values;
-    for (std::size_t e = 0; e < online.size(); ++e) {
-      hlo::Value& old = groups[g].values[e];
+    const HloTensors old = groups[g].values;
+    HloTensors& next = groups[g].values;
+    if (of.decay != 0) {
       const double share = static_cast<float>(1 - of.decay);
-      old = select(now, of.decay == 0 ? online[e] : old + share * (online[e] - old), old);
+      for (std::size_t e = 0; e < old.size(); ++e) {
+        next[e] = select(now, old[e] + share * (online[e] - old[e]), old[e]);
+      }
+    } else {
+      next = to_.choose(
+          now, [&] { return online; }, [&] { return old; });
     }
   }
 }

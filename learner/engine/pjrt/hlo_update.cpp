@@ -96,7 +96,8 @@ HloTensors mean_of_replicas(const ParamLayout& layout, const HloTensors& gradien
 }
 
 HloGroup updated(const OptimizerSpec& spec, const ParamLayout& layout, const HloGroup& group,
-                 const HloTensors& gradient, const hlo::Value& squares, const hlo::Value& rule) {
+                 const HloTensors& gradient, const hlo::Value& squares, const hlo::Value& rule,
+                 const hlo::Value& finite) {
   const UpdateRule first(spec, 0);
   const UpdateArgs& fixed = first.constants();
   std::array<hlo::Value, kHloRuleNumbers> numbers;
@@ -111,6 +112,11 @@ HloGroup updated(const OptimizerSpec& spec, const ParamLayout& layout, const Hlo
   const bool decays = std::visit([](const auto& each) { return each.weight_decay != 0; }, spec.rule);
   const auto* const lars = std::get_if<Lars>(&spec.rule);
   HloGroup made{.values = {}, .slots = std::vector<HloTensors>(group.slots.size())};
+  // What is computed from a slot takes the one that is kept: if it took the new one before the choice, XLA would
+  // compute that again from the old slot, and copy the old slot first, whose memory the kept one gets.
+  const auto keep = [&](std::size_t slot, std::size_t i, const hlo::Value& next) {
+    return made.slots[slot].emplace_back(select(finite, next, group.slots[slot][i]));
+  };
   for (std::size_t i = 0; i < layout.entries.size(); ++i) {
     const hlo::Value& old = group.values[i];
     const ParamEntry& entry = layout.entries[i];
@@ -124,36 +130,32 @@ HloGroup updated(const OptimizerSpec& spec, const ParamLayout& layout, const Hlo
     const hlo::Value step = spread(numbers[kStepSize], old);
     if (first.pass() == UpdateRule::Pass::kAdam) {
       const double beta1 = fixed.beta1, beta2 = fixed.beta2;
-      const hlo::Value m = beta1 * group.slots[0][i] + static_cast<double>(1 - fixed.beta1) * g;
-      const hlo::Value v = beta2 * group.slots[1][i] + static_cast<double>(1 - fixed.beta2) * (g * g);
+      const hlo::Value m = keep(0, i, beta1 * group.slots[0][i] + static_cast<double>(1 - fixed.beta1) * g);
+      const hlo::Value v = keep(1, i, beta2 * group.slots[1][i] + static_cast<double>(1 - fixed.beta2) * (g * g));
       const hlo::Value root = sqrt(v) * spread(numbers[kInverseSqrtCorrection], old) + fixed.epsilon;
       made.values.push_back((decay.to == nullptr ? old : (1 - decay) * old) - step * m / root);
-      made.slots[0].push_back(m);
-      made.slots[1].push_back(v);
       continue;
     }
     if (decay.to != nullptr) g = g + decay * old;
     if (first.pass() == UpdateRule::Pass::kSgd) {
       if (!group.slots.empty()) {
-        const hlo::Value velocity = fixed.momentum * group.slots[0][i] + g;
-        made.slots[0].push_back(velocity);
+        const hlo::Value velocity = keep(0, i, fixed.momentum * group.slots[0][i] + g);
         g = fixed.nesterov ? fixed.momentum * velocity + g : velocity;
       }
       made.values.push_back(old - step * g);
       continue;
     }
     const hlo::Value& before = group.slots[0][i];
-    const hlo::Value v = before + static_cast<double>(1 - fixed.beta2) * (g * g - before);
+    const hlo::Value v = keep(0, i, before + static_cast<double>(1 - fixed.beta2) * (g * g - before));
     const hlo::Value root = sqrt(v + spread(numbers[kInsideRoot], old)) + fixed.epsilon;
     hlo::Value move = spread(numbers[kInnerRate], old) * g / root;
-    made.slots[0].push_back(v);
-    if (group.slots.size() > 1) {
-      move = fixed.momentum * group.slots[1][i] + move;
-      made.slots[1].push_back(move);
-    }
+    if (group.slots.size() > 1) move = keep(1, i, fixed.momentum * group.slots[1][i] + move);
     made.values.push_back(old - step * move);
   }
   keep_lengths(layout, made.values);
+  for (std::size_t i = 0; i < made.values.size(); ++i) {
+    made.values[i] = select(finite, made.values[i], group.values[i]);
+  }
   return made;
 }
 

@@ -43,8 +43,10 @@ hlo::Value sum_of_squares(const HloTensors& tensors);
 HloTensors mean_of_replicas(const ParamLayout& layout, const HloTensors& gradient, const hlo::Value& share,
                             std::int64_t replicas);
 
-/// What the group becomes. rule: [kHloRuleNumbers]; squares: of what of the gradient is measured.
+/// What the group becomes, if the bool scalar `finite` holds; else it stays what it is. rule: [kHloRuleNumbers];
+/// squares: of what of the gradient is measured.
 HloGroup updated(const OptimizerSpec& spec, const ParamLayout& layout, const HloGroup& group,
-                 const HloTensors& gradient, const hlo::Value& squares, const hlo::Value& rule);
+                 const HloTensors& gradient, const hlo::Value& squares, const hlo::Value& rule,
+                 const hlo::Value& finite);
 
 }  // namespace troupe::learner

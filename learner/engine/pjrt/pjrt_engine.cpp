@@ -26,7 +26,8 @@ class PjrtEngine final : public Engine {
     return complete_for_one_device(options);
   }
   Result<std::unique_ptr<Executable>> compile(const GraphData& data, Host& host) const override {
-    TROUPE_ASSIGN(auto client, client_of(host.options.device));
+    const auto* const together = static_cast<const PjrtReplicas*>(host.options.seat.with.get());
+    TROUPE_ASSIGN(auto client, together != nullptr ? together->client() : client_of(host.options.device));
     TROUPE_ASSIGN(auto made, PjrtProgram::make(std::move(client), data, host));
     return std::unique_ptr<Executable>(std::move(made));
   }
@@ -39,15 +40,14 @@ class PjrtEngine final : public Engine {
       }
       indices.push_back(device.index);
     }
-    TROUPE_ASSIGN(auto client, client_of(devices[0]));
-    for (const Device& device : devices) TROUPE_TRY(client_of(device));
+    TROUPE_ASSIGN(auto client, client_of(*std::ranges::max_element(devices, {}, &Device::index)));
     return std::shared_ptr<Together>(std::make_shared<PjrtReplicas>(std::move(client), std::move(indices)));
   }
 
  private:
-  /// With that device.
+  /// With that device, and so those of lower indices.
   static Result<std::shared_ptr<const pjrt::Client>> client_of(const Device& device) {
-    TROUPE_ASSIGN(auto client, pjrt_client(device.engine));
+    TROUPE_ASSIGN(auto client, pjrt_client(device.engine, device.index + 1));
     if (device.index < static_cast<int>(client->devices())) return client;
     return Error{Code::kNotFound, fmt::format("{}: {} has {} devices, expected 0 to {}", to_string(device),
                                               client->plugin().name(), client->devices(), client->devices() - 1)};

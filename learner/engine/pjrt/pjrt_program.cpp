@@ -266,8 +266,8 @@ Status PjrtProgram::call(const HloCall& call) {
 Result<std::vector<pjrt::Buffer>> PjrtProgram::begin_run(const Part& part,
                                                          const std::vector<const pjrt::Buffer*>& arguments) {
   if (replicas_ != nullptr) return replicas_->execute(host_.options.seat.replica, *part.executable, arguments);
-  TROUPE_ASSIGN(pjrt::Executed executed, part.executable->execute(std::span(&arguments, 1)));
-  return std::move(executed.outputs[0]);
+  TROUPE_ASSIGN(pjrt::Outputs outputs, part.executable->execute(std::span(&arguments, 1)));
+  return std::move(outputs[0]);
 }
 
 Status PjrtProgram::take(HloPhase phase, std::span<const HloSlot> slots, std::span<pjrt::Buffer> outputs) {

@@ -51,7 +51,7 @@ Result<std::vector<pjrt::Buffer>> PjrtReplicas::execute(int replica, const pjrt:
   arguments_[static_cast<std::size_t>(replica)] = arguments;
   const std::uint64_t run = runs_;
   if (++here_ == devices_.size()) {
-    executed_ = program.execute(arguments_);
+    outputs_ = program.execute(arguments_);
     here_ = 0;
     ++runs_;
     all_are_here_.notify_all();
@@ -59,8 +59,8 @@ Result<std::vector<pjrt::Buffer>> PjrtReplicas::execute(int replica, const pjrt:
     all_are_here_.wait(lock, [&] { return runs_ != run || !stopped_.ok(); });
     if (runs_ == run) return stopped_.error();
   }
-  if (!executed_.ok()) return executed_.error();
-  return std::move(executed_->outputs[static_cast<std::size_t>(replica)]);
+  if (!outputs_.ok()) return outputs_.error();
+  return std::move((*outputs_)[static_cast<std::size_t>(replica)]);
 }
 
 void PjrtReplicas::stop(std::string_view why) {

@@ -24,6 +24,7 @@ class PjrtReplicas final : public Together {
   PjrtReplicas(std::shared_ptr<const pjrt::Client> client, std::vector<std::int64_t> devices)
       : client_(std::move(client)), devices_(std::move(devices)), arguments_(devices_.size()) {}
 
+  const std::shared_ptr<const pjrt::Client>& client() const { return client_; }
   /// The program of all replicas, which the first one to ask compiles while the others wait. key: tells the programs of
   /// a replica apart. Errors: kInvalidArgument where its text is not that of the others; the plug-in's.
   Result<std::shared_ptr<const pjrt::LoadedExecutable>> compiled(const std::string& key, std::string_view text);
@@ -53,7 +54,7 @@ class PjrtReplicas final : public Together {
   std::vector<std::vector<const pjrt::Buffer*>> arguments_;  ///< of those who have come
   std::size_t here_ = 0;
   std::uint64_t runs_ = 0;
-  Result<pjrt::Executed> executed_ = pjrt::Executed{};  ///< of the last run
+  Result<pjrt::Outputs> outputs_ = pjrt::Outputs{};  ///< of the last run
   Status stopped_;
 };
 

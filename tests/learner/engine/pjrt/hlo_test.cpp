@@ -82,6 +82,28 @@ TEST(Hlo, ProductsAreWholeFloatsUnlessTheProgramIsOfBfloat16) {
   }
 }
 
+TEST(Hlo, OfTwoBranchesOneRuns) {
+  Builder to;
+  const Value x = to.argument({{2}}), y = to.argument({{2}}), yes = to.argument({{}, Element::kBool});
+  const std::vector<Value> made = to.choose(
+      yes,
+      [&] {
+        return std::vector{x + y, y};
+      },
+      [&] {
+        return std::vector{x, x};
+      });
+  ASSERT_EQ(made.size(), 2U);
+  EXPECT_THAT(to.module("m", made), HasSubstr(R"(
+    %4, %5 = "stablehlo.if"(%2) ({
+    %3 = "stablehlo.add"(%0, %1) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+    "stablehlo.return"(%3, %1) : (tensor<2xf32>, tensor<2xf32>) -> ()
+    }, {
+    "stablehlo.return"(%0, %0) : (tensor<2xf32>, tensor<2xf32>) -> ()
+    }) : (tensor<i1>) -> (tensor<2xf32>, tensor<2xf32>)
+    "func.return"(%4, %5))"));
+}
+
 TEST(Hlo, WhatChangesNothingIsNotWritten) {
   Builder to;
   const Value x = to.argument({{2, 3}});

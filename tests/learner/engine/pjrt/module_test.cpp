@@ -220,7 +220,7 @@ TEST_F(HloModuleRun, GivesWhatTheProcessorsProgramDoes) {
         expected.assign(values.begin(), values.end());
         measure(values);
       };
-      ASSERT_TRUE(made->outputs[0][r].copy_to(std::span(got)).ok());
+      ASSERT_TRUE((*made)[0][r].copy_to(std::span(got)).ok());
       if (slot.role == HloRole::kOutput) take((*program)->output("y"));
       if (slot.role == HloRole::kMetrics) take(std::span(metrics));
       const auto tensor = [&](const ParamBuffer& of, std::span<const float> flat) {

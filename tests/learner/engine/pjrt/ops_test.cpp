@@ -99,7 +99,7 @@ class OpsOf : public testing::TestWithParam<GraphCase> {
         for (std::size_t o = 0; o < node.out.size(); ++o) {
           const Side& side = node.out[o];
           std::vector<std::byte> bytes(side.values.size() * dtype_bytes(side.dtype));
-          const Status copied = made->outputs[0][next++].copy_to(std::span(bytes));
+          const Status copied = (*made)[0][next++].copy_to(std::span(bytes));
           ASSERT_TRUE(copied.ok()) << copied.error().message;
           const std::string wrong = difference(*node.op, side, bytes);
           EXPECT_EQ(wrong, "") << node.describe() << ": output " << o;

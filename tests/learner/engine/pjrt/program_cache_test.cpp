@@ -42,7 +42,7 @@ class ProgramCacheTest : public testing::Test {
   void SetUp() override {
     need_cpu_plugin();
     if (IsSkipped()) return;
-    client_ = pjrt_client("pjrt:cpu").value();
+    client_ = pjrt_client("pjrt:cpu", 6).value();
   }
   void TearDown() override { fs::remove_all(folder_); }
 
@@ -63,7 +63,7 @@ class ProgramCacheTest : public testing::Test {
     EXPECT_TRUE(made.ok()) << made.error().message;
     if (!made.ok()) return 0;
     std::vector<float> out(8);
-    made->outputs[0][0].copy_to(std::span<float>(out)).value();
+    (*made)[0][0].copy_to(std::span<float>(out)).value();
     return out[7];
   }
 

@@ -91,7 +91,7 @@ class Trained {
     ASSERT_TRUE(made.ok()) << made.error().message;
     for (std::size_t r = 0; r < of.module.results.size(); ++r) {
       const HloSlot& slot = of.module.results[r];
-      pjrt::Buffer& buffer = made->outputs[0][r];
+      pjrt::Buffer& buffer = (*made)[0][r];
       if (slot.role == HloRole::kMetrics) {
         metrics = download(buffer, slot.type.shape.elements());
       } else {

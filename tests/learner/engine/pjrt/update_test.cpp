@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <memory>
@@ -100,6 +101,15 @@ TEST_F(HloUpdate, SchedulesAndGroupsThatAreNotAlwaysUpdated) {
   const Schedule cosine{.kind = Schedule::Kind::kCosine, .warmup_steps = 2, .total_steps = 10};
   compare({.rule = Adam{.learning_rate = 1e-2}, .schedule = cosine},
           {.rule = Adam{.learning_rate = 1e-2}, .schedule = cosine, .every_steps = 2});
+}
+
+TEST_F(HloUpdate, SlotsAreNotCopied) {
+  Graph graph(kUpdatedRows);
+  build(graph, {Adam{.learning_rate = 1e-2}}, {Adam{.learning_rate = 1e-2}});
+  const HloModule module = make_hlo_module(graph, {.phase = HloPhase::kUpdate}).value();
+  const auto operations = client_->compile(module.text).value().about().operations().value();
+  const auto follow = [](const HloSlot& slot) { return slot.role == HloRole::kParams && slot.index > 1; };
+  EXPECT_LE(operations.at("copy"), std::ranges::count_if(module.arguments, follow));  // which are copies
 }
 
 TEST_F(HloUpdate, StepsInALoopGiveTheBitsOfSingleOnesAlsoWhereOneIsSkipped) {
