@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string_view>
 #include <utility>
 
@@ -27,14 +28,17 @@ void pause_briefly() {
 #endif
 }
 
-/// Returns when `value` is no longer `old`. Looks for some 20 us before it sleeps, since rounds mostly follow each
-/// other at once and waking a sleeper costs more than that. It does not yield: on a busy machine that gives the core
-/// away for milliseconds (measured: the caller then does nearly all of the work).
+/// Returns when `value` is no longer `old`. Looks for some 50 us before it sleeps, since rounds mostly follow each
+/// other soon (a call from Python takes 20 us besides) and waking a sleeper costs more than that. It does not yield: on
+/// a busy machine that gives the core away for milliseconds (measured: the caller then does nearly all of the work).
 void wait_while(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
-  constexpr int kLooks = 1000;
-  for (int i = 0; i < kLooks; ++i) {
-    if (value.load(std::memory_order_acquire) != old) return;
-    pause_briefly();
+  using Clock = std::chrono::steady_clock;
+  constexpr int kLooksBetweenClocks = 64;
+  for (const auto end = Clock::now() + std::chrono::microseconds(50); Clock::now() < end;) {
+    for (int i = 0; i < kLooksBetweenClocks; ++i) {
+      if (value.load(std::memory_order_acquire) != old) return;
+      pause_briefly();
+    }
   }
   value.wait(old, std::memory_order_acquire);
 }
