@@ -127,7 +127,7 @@ void show_pjrt() {
       line("PJRT", fmt::format("{}: no such device here; {} compiles for them", engine, path->string()));
       continue;
     }
-    const auto client = learner::pjrt_client(engine);
+    const auto client = learner::pjrt_client(engine, learner::kPjrtCpuDevices);
     line("PJRT", client.ok() ? fmt::format("{}: {} devices, {}, {}", engine, (*client)->devices(),
                                            (*client)->plugin().name(), path->string())
                              : fmt::format("{}: {}", engine, client.error().message));
