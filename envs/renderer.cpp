@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <string_view>
 #include <vector>
 
 namespace troupe::envs {
@@ -19,34 +21,48 @@ Error egl_error(std::string_view call) {
   return Error{Code::kUnavailable, fmt::format("render: {} failed with EGL error 0x{:04x}", call, eglGetError())};
 }
 
-/// The first EGL device that can be initialised, as dm_control chooses it; EGL_NO_DISPLAY when there is none.
-EGLDisplay open_display() {
+bool is_software(EGLDeviceEXT device) {
+  const auto query = reinterpret_cast<PFNEGLQUERYDEVICESTRINGEXTPROC>(eglGetProcAddress("eglQueryDeviceStringEXT"));
+  const char* const extensions = query == nullptr ? nullptr : query(device, EGL_EXTENSIONS);
+  return extensions != nullptr && std::string_view(extensions).find("EGL_MESA_device_software") != std::string::npos;
+}
+
+/// The first EGL device that can be initialised, as dm_control chooses it; empty when there is none. Mesa's software
+/// rasteriser draws one picture of a display at a time, whatever threads there are, so where it is the only device its
+/// other display, without a device, comes too: two threads drew 65 pictures of cheetah-run a second by one, 88 by both
+/// (two processors, 2026-11-28). EGL has no third one.
+std::vector<EGLDisplay> open_displays() {
   const auto query_devices = reinterpret_cast<PFNEGLQUERYDEVICESEXTPROC>(eglGetProcAddress("eglQueryDevicesEXT"));
   const auto platform_display =
       reinterpret_cast<PFNEGLGETPLATFORMDISPLAYEXTPROC>(eglGetProcAddress("eglGetPlatformDisplayEXT"));
-  if (query_devices == nullptr || platform_display == nullptr) return EGL_NO_DISPLAY;
+  if (query_devices == nullptr || platform_display == nullptr) return {};
   std::array<EGLDeviceEXT, 16> devices{};
   EGLint count = 0;
-  if (query_devices(static_cast<EGLint>(devices.size()), devices.data(), &count) == EGL_FALSE) return EGL_NO_DISPLAY;
-  for (EGLint i = 0; i < count; ++i) {
-    EGLDisplay display = platform_display(EGL_PLATFORM_DEVICE_EXT, devices[static_cast<std::size_t>(i)], nullptr);
-    if (display != EGL_NO_DISPLAY && eglInitialize(display, nullptr, nullptr) == EGL_TRUE) return display;
+  if (query_devices(static_cast<EGLint>(devices.size()), devices.data(), &count) == EGL_FALSE) return {};
+  std::vector<EGLDisplay> opened;
+  const auto open = [&](EGLenum platform, void* of) {
+    EGLDisplay display = platform_display(platform, of, nullptr);
+    if (display != EGL_NO_DISPLAY && eglInitialize(display, nullptr, nullptr) == EGL_TRUE) opened.push_back(display);
+  };
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count) && opened.empty(); ++i) {
+    open(EGL_PLATFORM_DEVICE_EXT, devices[i]);
   }
-  return EGL_NO_DISPLAY;
+  if (!opened.empty() && count == 1 && is_software(devices[0]))
+    open(EGL_PLATFORM_SURFACELESS_MESA, EGL_DEFAULT_DISPLAY);
+  return opened;
 }
 
-/// One display serves the whole process and stays open until its end, as EGL intends.
-EGLDisplay display() {
-  static EGLDisplay const shared = open_display();
-  return shared;
+/// Renderers take the displays in turn. They serve the whole process and stay open until its end, as EGL intends.
+Result<EGLDisplay> next_display() {
+  static const std::vector<EGLDisplay> displays = open_displays();
+  static std::atomic<std::size_t> next{0};
+  if (!displays.empty()) return displays[next++ % displays.size()];
+  return Error{Code::kUnavailable,
+               "render: no EGL device can be opened; without a GPU, Mesa's software rasteriser gives one (Debian "
+               "packages libegl1, libegl-mesa0, libgl1-mesa-dri)"};
 }
 
-Result<EGLContext> make_context() {
-  if (display() == EGL_NO_DISPLAY) {
-    return Error{Code::kUnavailable,
-                 "render: no EGL device can be opened; without a GPU, Mesa's software rasteriser gives one "
-                 "(Debian packages libegl1, libegl-mesa0, libgl1-mesa-dri)"};
-  }
+Result<EGLContext> make_context(EGLDisplay display) {
   constexpr std::array<EGLint, 17> kAttributes = {EGL_RED_SIZE,
                                                   8,
                                                   EGL_GREEN_SIZE,
@@ -66,11 +82,11 @@ Result<EGLContext> make_context() {
                                                   EGL_NONE};
   EGLConfig config = nullptr;
   EGLint count = 0;
-  if (eglChooseConfig(display(), kAttributes.data(), &config, 1, &count) == EGL_FALSE || count < 1) {
+  if (eglChooseConfig(display, kAttributes.data(), &config, 1, &count) == EGL_FALSE || count < 1) {
     return egl_error("eglChooseConfig");
   }
   if (eglBindAPI(EGL_OPENGL_API) == EGL_FALSE) return egl_error("eglBindAPI");
-  EGLContext context = eglCreateContext(display(), config, EGL_NO_CONTEXT, nullptr);
+  EGLContext context = eglCreateContext(display, config, EGL_NO_CONTEXT, nullptr);
   if (context == EGL_NO_CONTEXT) return egl_error("eglCreateContext");
   return context;
 }
@@ -78,16 +94,18 @@ Result<EGLContext> make_context() {
 /// Makes a context current on this thread for a scope. Without a surface: MuJoCo draws into its own framebuffer.
 class CurrentContext {
  public:
-  explicit CurrentContext(EGLContext context)
-      : ok_(eglBindAPI(EGL_OPENGL_API) == EGL_TRUE &&
-            eglMakeCurrent(display(), EGL_NO_SURFACE, EGL_NO_SURFACE, context) == EGL_TRUE) {}
-  ~CurrentContext() { eglMakeCurrent(display(), EGL_NO_SURFACE, EGL_NO_SURFACE, EGL_NO_CONTEXT); }
+  CurrentContext(EGLDisplay display, EGLContext context)
+      : display_(display),
+        ok_(eglBindAPI(EGL_OPENGL_API) == EGL_TRUE &&
+            eglMakeCurrent(display, EGL_NO_SURFACE, EGL_NO_SURFACE, context) == EGL_TRUE) {}
+  ~CurrentContext() { eglMakeCurrent(display_, EGL_NO_SURFACE, EGL_NO_SURFACE, EGL_NO_CONTEXT); }
   CurrentContext(const CurrentContext&) = delete;
   CurrentContext& operator=(const CurrentContext&) = delete;
 
   bool ok() const { return ok_; }
 
  private:
+  EGLDisplay display_;
   bool ok_;
 };
 
@@ -99,8 +117,9 @@ Result<std::unique_ptr<Renderer>> Renderer::make(const mjModel& model, const Ren
                                                      options.height, options.width, kMaxSize)};
   }
   std::unique_ptr<Renderer> renderer(new Renderer(options));
-  TROUPE_ASSIGN(renderer->egl_context_, make_context());
-  const CurrentContext current(renderer->egl_context_);
+  TROUPE_ASSIGN(renderer->egl_display_, next_display());
+  TROUPE_ASSIGN(renderer->egl_context_, make_context(renderer->egl_display_));
+  const CurrentContext current(renderer->egl_display_, renderer->egl_context_);
   if (!current.ok()) return egl_error("eglMakeCurrent");
 
   mjModel sized = model;  // member by member: its arrays are shared, its visual settings are its own
@@ -128,15 +147,15 @@ Result<std::unique_ptr<Renderer>> Renderer::make(const mjModel& model, const Ren
 Renderer::~Renderer() {
   if (egl_context_ == nullptr) return;
   {
-    const CurrentContext current(egl_context_);
+    const CurrentContext current(egl_display_, egl_context_);
     if (current.ok()) mjr_freeContext(&mujoco_context_);
   }
   mjv_freeScene(&scene_);
-  eglDestroyContext(display(), egl_context_);
+  eglDestroyContext(egl_display_, egl_context_);
 }
 
 Status Renderer::take_heights(const mjModel& model) {
-  const CurrentContext current(egl_context_);
+  const CurrentContext current(egl_display_, egl_context_);
   if (!current.ok()) return egl_error("eglMakeCurrent");
   for (int field = 0; field < model.nhfield; ++field) mjr_uploadHField(&model, &mujoco_context_, field);
   return {};
@@ -149,7 +168,7 @@ Status Renderer::render(const mjModel& model, mjData& data, int camera_id, std::
     return Error{Code::kInvalidArgument, fmt::format("render: got {} bytes for {} x {} x 3 pixels, expected {}",
                                                      pixels.size(), options_.height, options_.width, expected)};
   }
-  const CurrentContext current(egl_context_);
+  const CurrentContext current(egl_display_, egl_context_);
   if (!current.ok()) return egl_error("eglMakeCurrent");
 
   mjvCamera camera;

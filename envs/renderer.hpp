@@ -41,7 +41,9 @@ class Renderer {
   explicit Renderer(const RenderOptions& options) : options_(options) {}
 
   RenderOptions options_;
-  void* egl_context_ = nullptr;  // EGLContext; EGL's headers stay in the .cpp, since they bring X11's macros
+  // EGLDisplay and EGLContext; EGL's headers stay in the .cpp, since they bring X11's macros.
+  void* egl_display_ = nullptr;
+  void* egl_context_ = nullptr;
   mjrContext mujoco_context_{};
   mjvScene scene_{};
 };

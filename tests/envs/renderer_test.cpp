@@ -74,6 +74,24 @@ TEST_F(Rendering, WorksOnAnotherThreadThanTheFirstTime) {
   EXPECT_EQ(there, here);
 }
 
+TEST_F(Rendering, ManyDrawTheSameAtOnce) {  // on several displays where there are several
+  const RenderOptions options{.height = 48, .width = 64};
+  const auto expected = frame(options);
+  std::vector<std::vector<std::uint8_t>> drawn(5, std::vector<std::uint8_t>(expected.size()));
+  {
+    std::vector<std::jthread> threads;
+    for (auto& pixels : drawn) {
+      threads.emplace_back([&pixels, &options] {
+        auto own = make_environment("cartpole-swingup", 0).value();
+        std::vector<std::byte> observation(row_bytes(own->spec().observation));
+        own->reset(observation).value();
+        for (int i = 0; i < 3; ++i) own->render(options, pixels).value();
+      });
+    }
+  }
+  EXPECT_THAT(drawn, ::testing::Each(expected));
+}
+
 TEST_F(Rendering, ShowsWhatTheChosenCameraSees) {
   const auto first = frame({.height = 48, .width = 64});
   EXPECT_EQ(frame({.height = 48, .width = 64, .camera = env->spec().cameras[0]}), first);
