@@ -47,8 +47,8 @@ std::vector<EGLDisplay> open_displays() {
   for (std::size_t i = 0; i < static_cast<std::size_t>(count) && opened.empty(); ++i) {
     open(EGL_PLATFORM_DEVICE_EXT, devices[i]);
   }
-  if (!opened.empty() && count == 1 && is_software(devices[0]))
-    open(EGL_PLATFORM_SURFACELESS_MESA, EGL_DEFAULT_DISPLAY);
+  const bool only_software = count == 1 && is_software(devices[0]);
+  if (only_software && !opened.empty()) open(EGL_PLATFORM_SURFACELESS_MESA, EGL_DEFAULT_DISPLAY);
   return opened;
 }
 
