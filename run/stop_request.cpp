@@ -11,6 +11,7 @@ namespace {
 std::atomic<bool> stop_requested{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "the handler must be async-signal-safe");
 
+/// 0: not yet. Signals reach several threads at once, of which one is the first.
 std::atomic<std::int64_t> requested_at_ms{0};
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 
@@ -21,8 +22,10 @@ std::int64_t now_ms() {
 }
 
 extern "C" void request_stop(int signal) {
-  if (!stop_requested.exchange(true)) return requested_at_ms.store(now_ms());
-  if (!StopRequest::is_impatient(signal, std::chrono::milliseconds(now_ms() - requested_at_ms.load()))) return;
+  const std::int64_t now = now_ms();
+  std::int64_t first = 0;
+  if (requested_at_ms.compare_exchange_strong(first, now)) return stop_requested.store(true);
+  if (!StopRequest::is_impatient(signal, std::chrono::milliseconds(now - first))) return;
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }
@@ -31,6 +34,7 @@ extern "C" void request_stop(int signal) {
 
 StopRequest::StopRequest() {
   stop_requested.store(false);
+  requested_at_ms.store(0);
   struct sigaction asks = {};
   asks.sa_handler = request_stop;
   asks.sa_flags = SA_RESTART;  // no call fails with EINTR

@@ -298,5 +298,24 @@ TEST(StopRequest, TheFirstSignalAsksAndALaterOneEnds) {
       testing::KilledBySignal(SIGTERM), "");
 }
 
+/// Ends with 0, unless one of the signals ends it.
+[[noreturn]] void ask_from_two_threads_at_once(int rounds) {
+  for (int round = 0; round < rounds; ++round) {
+    const StopRequest stop;
+    std::atomic<int> here{0};
+    const auto ask = [&here] {
+      for (++here; here < 2;) {
+      }
+      std::raise(SIGTERM);  // to the thread that calls
+    };
+    const std::jthread one(ask), other(ask);
+  }
+  std::exit(0);
+}
+
+TEST(StopRequest, TheSameRequestMayReachSeveralThreadsAtOnce) {
+  EXPECT_EXIT(ask_from_two_threads_at_once(5000), testing::ExitedWithCode(0), "");
+}
+
 }  // namespace
 }  // namespace troupe::apps
