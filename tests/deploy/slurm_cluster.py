@@ -70,9 +70,9 @@ class SlurmCluster:
         return ended["JobState"], int(ended["ExitCode"].split(":")[0])
 
     def log(self):
-        """What the daemons said, for a test that failed."""
+        """What daemons and jobs said, for a test that failed."""
         return "\n".join(f"== {path.name}\n{path.read_text(errors='replace')[-2000:]}"
-                         for path in sorted(self.folder.glob("*.out")))
+                         for path in sorted([*self.folder.glob("*.out"), *self.folder.glob("*.log")]))
 
     def _start(self, *command):
         out = (self.folder / f"{'-'.join([command[0], command[-1].strip('-')]).replace('/', '_')}"[-40:]).with_suffix(".out")
