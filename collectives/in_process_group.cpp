@@ -10,6 +10,7 @@
 
 #include <troupe/collectives/verdict.hpp>
 #include <troupe/core/log.hpp>
+#include <troupe/core/pause_briefly.hpp>
 
 namespace troupe::collectives {
 
@@ -110,7 +111,7 @@ Result<Meeting*> InProcessGroup::arrive(const Arrival& arrival) {
   std::unique_lock lock(mutex_, std::try_to_lock);
   // All ranks come at once, and none holds it for long: without this half of them would fall asleep here.
   for (int look = 0; !lock.owns_lock() && look < kLooks; ++look) {
-    detail::BriefWait::pause();
+    pause_briefly();
     (void)lock.try_lock();
   }
   if (!lock.owns_lock()) lock.lock();

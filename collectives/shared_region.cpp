@@ -15,6 +15,7 @@
 
 #include <troupe/collectives/detail/sealed_file.hpp>
 #include <troupe/collectives/detail/shared_region.hpp>
+#include <troupe/core/pause_briefly.hpp>
 #include <troupe/core/round_up.hpp>
 
 namespace troupe::collectives::detail {
@@ -244,7 +245,7 @@ std::optional<std::uint64_t> SharedRegion::take_piece(int rank, const Pieces& pi
 void SharedRegion::leave_to_home(std::uint64_t call) const {
   for (int look = 0; look < kHomeLooks; ++look) {
     if (unpack(header_->left.load(std::memory_order_relaxed)).call == call) return;
-    BriefWait::pause();
+    pause_briefly();
   }
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <troupe/core/check.hpp>
+#include <troupe/core/pause_briefly.hpp>
 #include <troupe/core/rng.hpp>
 
 namespace troupe::envs {
@@ -19,13 +20,6 @@ constexpr int kMaxThreads = 256;
 Status check_range(std::string_view what, std::int64_t got, int most) {
   if (got >= 1 && got <= most) return {};
   return Error{Code::kInvalidArgument, fmt::format("VectorEnv: {} is {}, expected 1..{}", what, got, most)};
-}
-
-/// Tells the CPU that this is a waiting loop.
-void pause_briefly() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
 }
 
 /// Returns when `value` is no longer `old`. Looks for some 50 us before it sleeps, since rounds mostly follow each

@@ -9,6 +9,8 @@
 #include <chrono>
 #include <optional>
 
+#include <troupe/core/pause_briefly.hpp>
+
 namespace troupe::collectives::detail {
 
 /// Of one rank; not for several threads.
@@ -29,7 +31,7 @@ class BriefWait {
       const int looks = is_needed() ? 1 : kLooks;
       for (int look = 0; look < looks; ++look) {
         if (over()) return true;
-        pause();
+        pause_briefly();
       }
       const auto gave_away = Clock::now();
       if (!begin) begin = gave_away;
@@ -40,12 +42,6 @@ class BriefWait {
         return over();
       }
     }
-  }
-
-  static void pause() {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
   }
 
  private:

@@ -1,5 +1,6 @@
 #include <troupe/learner/engine/thread_team.hpp>
 
+#include <troupe/core/pause_briefly.hpp>
 #include <troupe/learner/engine/cpu/gemm.hpp>
 #include <troupe/learner/engine/flush_denormals.hpp>
 
@@ -8,14 +9,6 @@ namespace troupe::learner {
 namespace {
 
 constexpr int kSpins = 3000;
-
-inline void pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 }  // namespace
 
@@ -33,7 +26,7 @@ ThreadTeam::~ThreadTeam() {
 void ThreadTeam::wait_while(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
   for (int spin = 0; spin < kSpins; ++spin) {
     if (value.load(std::memory_order_acquire) != old) return;
-    pause();
+    pause_briefly();
   }
   while (value.load(std::memory_order_acquire) == old) value.wait(old, std::memory_order_acquire);
 }
