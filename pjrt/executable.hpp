@@ -49,8 +49,7 @@ class LoadedExecutable {
   /// the program says are donated are gone afterwards, but for those at the indexes `kept`; the handles stay the
   /// caller's. Returns before the devices are done, but the plug-in's queue is bounded and holds the caller up when it
   /// is full. Errors: the plug-in's, of the call: kInvalidArgument for arguments of another size, number or for a
-  /// buffer that was donated before. What fails later is in
-  /// the outputs' events (Buffer::ready).
+  /// buffer that was donated before. What fails later is in the outputs' events (Buffer::ready).
   Result<Outputs> execute(std::span<const std::vector<const Buffer*>> arguments,
                           std::span<const std::int64_t> kept = {}) const;
 

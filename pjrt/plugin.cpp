@@ -112,7 +112,6 @@ Error Plugin::missing(const c::Function& function) const {
 }
 
 Status Plugin::status_of(c::Error* error, std::string_view what) const {
-  if (error == nullptr) return {};
   c::ErrorMessage message{.error = error};
   c::ErrorGetCode code{.error = error};
   // These two return nothing, unlike all others.

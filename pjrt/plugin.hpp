@@ -64,13 +64,13 @@ class Plugin {
     Destroy args{.object = object};
     (void)call(args);
   }
-  /// The words and the code of an error of the plug-in's, which is destroyed; fine where it is null.
-  Status status_of(c::Error* error, std::string_view what) const;
 
  private:
   Plugin(std::filesystem::path path, const c::Api* api) : path_(std::move(path)), api_(api) {}
   static Result<std::shared_ptr<const Plugin>> load(const std::filesystem::path& path);
   void* find(const c::Function& function) const;
+  /// The words and the code of an error of the plug-in's, which is destroyed.
+  Status status_of(c::Error* error, std::string_view what) const;
   Error missing(const c::Function& function) const;
 
   std::filesystem::path path_;

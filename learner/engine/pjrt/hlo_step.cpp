@@ -169,16 +169,15 @@ void HloStep::update() {
     const auto at = static_cast<std::int64_t>(g);
     const hlo::Value now = is_greater(reshape(slice(due, {at}, {at + 1}), {}), 0) & finite;
     const HloTensors& online = groups[static_cast<std::size_t>(of.online)].values;
-    const HloTensors old = groups[g].values;
-    HloTensors& next = groups[g].values;
-    if (of.decay != 0) {
-      const double share = static_cast<float>(1 - of.decay);
-      for (std::size_t e = 0; e < old.size(); ++e) {
-        next[e] = select(now, old[e] + share * (online[e] - old[e]), old[e]);
-      }
-    } else {
-      next = to_.choose(
-          now, [&] { return online; }, [&] { return old; });
+    HloTensors& values = groups[g].values;
+    if (of.decay == 0) {
+      values = to_.choose(
+          now, [&] { return online; }, [&] { return values; });
+      continue;
+    }
+    const double share = static_cast<float>(1 - of.decay);
+    for (std::size_t e = 0; e < values.size(); ++e) {
+      values[e] = select(now, values[e] + share * (online[e] - values[e]), values[e]);
     }
   }
 }

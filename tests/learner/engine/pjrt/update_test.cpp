@@ -109,7 +109,7 @@ TEST_F(HloUpdate, SlotsAreNotCopied) {
   const HloModule module = make_hlo_module(graph, {.phase = HloPhase::kUpdate}).value();
   const auto operations = client_->compile(module.text).value().about().operations().value();
   const auto follow = [](const HloSlot& slot) { return slot.role == HloRole::kParams && slot.index > 1; };
-  EXPECT_LE(operations.at("copy"), std::ranges::count_if(module.arguments, follow));  // which are copies
+  EXPECT_LE(operations.at("copy"), std::ranges::count_if(module.arguments, follow));  // groups 2 and 3
 }
 
 TEST_F(HloUpdate, StepsInALoopGiveTheBitsOfSingleOnesAlsoWhereOneIsSkipped) {
