@@ -189,8 +189,9 @@ struct DeviceMemoryStats {
 
 // ---- buffers ----
 
-/// kImmutableOnlyDuringCall: the plug-in copies before it returns; kImmutableUntilTransferCompletes: until the event.
-enum HostBufferSemantics : int { kImmutableOnlyDuringCall = 0, kImmutableUntilTransferCompletes = 1 };
+/// kImmutableOnlyDuringCall: the plug-in copies before it returns; kImmutableZeroCopy: it may read the host's memory
+/// for as long as there is the buffer.
+enum HostBufferSemantics : int { kImmutableOnlyDuringCall = 0, kImmutableZeroCopy = 2 };
 struct ClientBufferFromHostBuffer {
   static constexpr Function kFunction{22, "PJRT_Client_BufferFromHostBuffer"};
   Head head{sizeof(ClientBufferFromHostBuffer)};

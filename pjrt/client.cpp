@@ -55,8 +55,7 @@ Result<DeviceMemory> Client::device_memory(std::size_t index) const {
   return DeviceMemory{args.bytes_in_use, known(args.peak_bytes_in_use), known(args.bytes_limit)};
 }
 
-Result<Client::Copying> Client::copy(const HostArray& array, std::size_t index,
-                                     c::HostBufferSemantics semantics) const {
+Result<Buffer> Client::send(const HostArray& array, std::size_t index, c::HostBufferSemantics semantics) const {
   TROUPE_ASSIGN(c::Device* const device, at(index));
   c::ClientBufferFromHostBuffer args{.client = client_,
                                      .data = array.data,
@@ -66,16 +65,19 @@ Result<Client::Copying> Client::copy(const HostArray& array, std::size_t index,
                                      .semantics = semantics,
                                      .device = device};
   TROUPE_TRY(plugin_->call(args));
-  return Copying{Buffer(keeper(), args.buffer), Event(keeper(), args.done_with_host)};
+  plugin_->destroy<c::EventDestroy>(args.done_with_host);
+  return Buffer(keeper(), args.buffer);
 }
 
 Result<Buffer> Client::copy_from_host(const HostArray& array, std::size_t device) const {
-  TROUPE_ASSIGN(Copying made, copy(array, device, c::kImmutableOnlyDuringCall));
-  return std::move(made.buffer);
+  return send(array, device, c::kImmutableOnlyDuringCall);
 }
 
-Result<Client::Copying> Client::begin_copy_from_host(const HostArray& array, std::size_t device) const {
-  return copy(array, device, c::kImmutableUntilTransferCompletes);
+Result<Buffer> Client::borrow_from_host(const HostArray& array, std::size_t device) const {
+  // What XLA's code for processors may take to be aligned. It would copy others itself, when it comes to it.
+  constexpr std::uintptr_t kAlignment = 64;
+  const bool aligned = reinterpret_cast<std::uintptr_t>(array.data) % kAlignment == 0;
+  return send(array, device, is_host() && aligned ? c::kImmutableZeroCopy : c::kImmutableOnlyDuringCall);
 }
 
 Result<LoadedExecutable> Client::compile(std::string_view stablehlo, const CompileOptions& options) const {

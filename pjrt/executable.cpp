@@ -82,8 +82,8 @@ Result<LoadedExecutable> LoadedExecutable::make(std::shared_ptr<const Plugin> ke
 Result<Outputs> LoadedExecutable::execute(std::span<const std::vector<const Buffer*>> arguments,
                                           std::span<const std::int64_t> kept) const {
   const std::size_t devices = arguments.size(), count = devices == 0 ? 0 : arguments[0].size();
-  std::vector<c::Buffer*> inputs, outputs(devices * outputs_);
-  inputs.reserve(devices * count);
+  std::vector<c::Buffer*> buffers;  // all inputs, then all outputs
+  buffers.reserve(devices * (count + outputs_));
   for (const auto& list : arguments) {
     if (list.size() != count) {
       return Error{Code::kInvalidArgument,
@@ -92,24 +92,25 @@ Result<Outputs> LoadedExecutable::execute(std::span<const std::vector<const Buff
     for (const Buffer* const each : list) {
       if (!*each) {
         return Error{Code::kInvalidArgument,
-                     fmt::format("pjrt: execute: argument {} is an empty buffer", inputs.size() % count)};
+                     fmt::format("pjrt: execute: argument {} is an empty buffer", buffers.size() % count)};
       }
-      inputs.push_back(each->get());
+      buffers.push_back(each->get());
     }
   }
-  std::vector<c::Buffer* const*> input_lists(devices);
-  std::vector<c::Buffer**> output_lists(devices);
+  buffers.resize(devices * (count + outputs_));
+  std::vector<c::Buffer**> lists(2 * devices);
   for (std::size_t d = 0; d < devices; ++d) {
-    input_lists[d] = inputs.data() + d * count;
-    output_lists[d] = outputs.data() + d * outputs_;
+    lists[d] = buffers.data() + d * count;
+    lists[devices + d] = buffers.data() + devices * count + d * outputs_;
   }
+  c::Buffer** const* const output_lists = lists.data() + devices;
   c::ExecuteOptions options{.not_donated = kept.data(), .not_donated_count = kept.size()};
   c::LoadedExecutableExecute args{.executable = handle_.get(),
                                   .options = &options,
-                                  .arguments = input_lists.data(),
+                                  .arguments = lists.data(),
                                   .devices = devices,
                                   .argument_count = count,
-                                  .outputs = output_lists.data()};
+                                  .outputs = output_lists};
   TROUPE_TRY(handle_.plugin().call(args));
   Outputs made(devices);
   for (std::size_t d = 0; d < devices; ++d) {

@@ -37,8 +37,8 @@ void small_call(benchmark::State& state) {
   Graph graph(1);
   graph.output("y", affine(graph.input("x", {8}), 1, 1));
   const auto program = Program::compile(graph, {.device = pjrt_device()}).value();
-  const std::vector<float> x(8, 1.0F);
-  program->bind("x", std::span(x)).value();
+  const BatchBuffer inputs({{"x", DType::kF32, Shape{8}}}, 1);  // as policies and learners have theirs
+  program->bind(inputs.view()).value();
   for ([[maybe_unused]] auto _ : state) {
     program->run().value();
     benchmark::DoNotOptimize(program->output("y").data());

@@ -90,17 +90,31 @@ TEST_F(PjrtClient, MovesArraysThereAndBack) {
   EXPECT_EQ(part, (std::vector<float>{3, 4, 5}));
 
   const std::vector<std::uint8_t> bytes = {1, 2, 255};
-  auto small = client_->begin_copy_from_host({bytes.data(), DType::kU8, {3}});
+  auto small = client_->copy_from_host({bytes.data(), DType::kU8, {3}});
   ASSERT_TRUE(small.ok()) << small.error().message;
-  ASSERT_TRUE(small->done.await().ok());
   std::vector<std::uint8_t> back(3);
-  ASSERT_TRUE(small->buffer.copy_to(std::span(back)).ok());
+  ASSERT_TRUE(small->copy_to(std::span(back)).ok());
   EXPECT_EQ(back, bytes);
 
   const float scalar = 7;
   auto rankless = client_->copy_from_host({&scalar, DType::kF32, {}});
   ASSERT_TRUE(rankless.ok()) << rankless.error().message;
   EXPECT_EQ(download(*rankless, 1), std::vector<float>{7});
+}
+
+TEST_F(PjrtClient, BorrowsWhatIsAlignedAndCopiesWhatIsNot) {
+  alignas(64) std::array<float, 24> values{};
+  std::ranges::copy(counted(1), values.begin());
+  std::ranges::copy(counted(1), values.begin() + 9);
+  const LoadedExecutable program = compile(add_program(false));
+  auto borrowed = client_->borrow_from_host({values.data(), DType::kF32, {8}});
+  auto copied = client_->borrow_from_host({values.data() + 9, DType::kF32, {8}});
+  ASSERT_TRUE(borrowed.ok()) << borrowed.error().message;
+  ASSERT_TRUE(copied.ok()) << copied.error().message;
+  EXPECT_EQ(download(run(program, {&*borrowed, &*copied})), (std::vector<float>{2, 4, 6, 8, 10, 12, 14, 16}));
+  values.fill(10);  // between two runs
+  EXPECT_EQ(download(run(program, {&*borrowed, &*copied})), (std::vector<float>{11, 12, 13, 14, 15, 16, 17, 18}));
+  EXPECT_EQ(borrowed->view(32)->data(), std::as_bytes(std::span(values)).data());
 }
 
 TEST_F(PjrtClient, AddsNumbers) {

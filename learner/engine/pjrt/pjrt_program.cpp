@@ -162,19 +162,11 @@ Status PjrtProgram::begin(Inputs inputs, int steps) {
   forget_arriving();
   skips_.clear();
   if (host_.phase == Phase::kUpdate) return end_on_host();  // outputs and metrics stay
-  results_.assign(host_.outputs.size(), {});
+  results_.resize(host_.outputs.size());
+  for (auto& rows : results_) rows.clear();
   metrics_.clear();
-  const auto from = [&](int step) {
-    std::vector<const std::byte*> all;
-    for (std::size_t i = 0; i < host_.inputs.size(); ++i) {
-      const BoundInput& input = host_.inputs[i];
-      const std::size_t at = input_bytes(input) * static_cast<std::size_t>(step);
-      all.push_back(inputs == Inputs::kBound ? input.data : staged_[i].data() + at);
-    }
-    return all;
-  };
   if (steps > 1 && steps == steps_per_launch_) {
-    TROUPE_TRY(send_inputs(from(0), steps));
+    TROUPE_TRY(send_inputs(inputs, 0, steps));
     return run(steps);
   }
   const std::int64_t first = host_.step;
@@ -182,7 +174,7 @@ Status PjrtProgram::begin(Inputs inputs, int steps) {
     if (step > 0) TROUPE_TRY(collect());
     // Schedules go by the updates before, which Program counts at the end of a launch.
     host_.step = first + std::ranges::count(skips_, false);
-    Status done = send_inputs(from(step), 1);
+    Status done = send_inputs(inputs, step, 1);
     if (done.ok()) done = run(1);
     host_.step = first;
     TROUPE_TRY(done);
@@ -190,11 +182,16 @@ Status PjrtProgram::begin(Inputs inputs, int steps) {
   return {};
 }
 
-Status PjrtProgram::send_inputs(const std::vector<const std::byte*>& from, int steps) {
+Status PjrtProgram::send_inputs(Inputs from, int first, int steps) {
   for (std::size_t i = 0; i < host_.inputs.size(); ++i) {
-    const ValueSpec& spec = host_.inputs[i].spec;
-    if (!host_.inputs[i].used) continue;
-    TROUPE_ASSIGN(inputs_[i], send(from[i], spec.dtype, of_steps(spec.shape, steps)));
+    const BoundInput& input = host_.inputs[i];
+    if (!input.used) continue;
+    if (from == Inputs::kBound) {
+      TROUPE_ASSIGN(inputs_[i], client_->borrow_from_host({input.data, input.spec.dtype, input.spec.shape}, device_));
+    } else {
+      const std::byte* const at = staged_[i].data() + input_bytes(input) * static_cast<std::size_t>(first);
+      TROUPE_ASSIGN(inputs_[i], send(at, input.spec.dtype, of_steps(input.spec.shape, steps)));
+    }
   }
   return {};
 }
@@ -238,14 +235,14 @@ Status PjrtProgram::execute(HloPhase phase, int steps) {
 }
 
 Status PjrtProgram::execute(const Part& part, HloPhase phase, int steps) {
-  std::vector<pjrt::Buffer> made;
-  std::vector<const pjrt::Buffer*> arguments;
-  made.reserve(part.module.arguments.size());  // arguments point into it
+  passing_.clear();
+  arguments_.clear();
+  passing_.reserve(part.module.arguments.size());  // arguments_ point into it
   for (const HloSlot& slot : part.module.arguments) {
-    TROUPE_ASSIGN(const pjrt::Buffer* const argument, this->argument(slot, steps, made));
-    arguments.push_back(argument);
+    TROUPE_ASSIGN(const pjrt::Buffer* const argument, this->argument(slot, steps));
+    arguments_.push_back(argument);
   }
-  auto outputs = begin_run(part, arguments);
+  auto outputs = begin_run(part);
   const Status taken = outputs.ok() ? take(phase, part.module.results, *outputs) : Status(outputs.error());
   // What was donated is gone, and nobody knows how much of what came instead is here.
   if (phase == HloPhase::kUpdate || phase == HloPhase::kApply) lost_ = taken;
@@ -263,10 +260,9 @@ Status PjrtProgram::call(const HloCall& call) {
   return {};
 }
 
-Result<std::vector<pjrt::Buffer>> PjrtProgram::begin_run(const Part& part,
-                                                         const std::vector<const pjrt::Buffer*>& arguments) {
-  if (replicas_ != nullptr) return replicas_->execute(host_.options.seat.replica, *part.executable, arguments);
-  TROUPE_ASSIGN(pjrt::Outputs outputs, part.executable->execute(std::span(&arguments, 1)));
+Result<std::vector<pjrt::Buffer>> PjrtProgram::begin_run(const Part& part) {
+  if (replicas_ != nullptr) return replicas_->execute(host_.options.seat.replica, *part.executable, arguments_);
+  TROUPE_ASSIGN(pjrt::Outputs outputs, part.executable->execute(std::span(&arguments_, 1)));
   return std::move(outputs[0]);
 }
 
@@ -328,11 +324,11 @@ pjrt::Buffer* PjrtProgram::kept(const HloSlot& slot, HloPhase phase) {
   }
 }
 
-Result<const pjrt::Buffer*> PjrtProgram::argument(const HloSlot& slot, int steps, std::vector<pjrt::Buffer>& made) {
+Result<const pjrt::Buffer*> PjrtProgram::argument(const HloSlot& slot, int steps) {
   const auto keep = [&](Result<pjrt::Buffer> sent) -> Result<const pjrt::Buffer*> {
     TROUPE_ASSIGN(pjrt::Buffer buffer, std::move(sent));
-    made.push_back(std::move(buffer));
-    return &made.back();
+    passing_.push_back(std::move(buffer));
+    return &passing_.back();
   };
   switch (slot.role) {
     case HloRole::kRows:
@@ -391,8 +387,9 @@ Result<std::span<const std::byte>> PjrtProgram::Arriving::bytes() const {
 }
 
 Status PjrtProgram::collect() {
-  const std::size_t metrics = host_.metric_names.size();
-  std::vector<bool> skips(static_cast<std::size_t>(steps_), false);
+  const std::size_t metrics = host_.metric_names.size(), before = skips_.size(),
+                    steps = static_cast<std::size_t>(steps_);
+  skips_.resize(before + steps, false);
   for (const Arriving& each : arriving_) {
     TROUPE_ASSIGN(const auto bytes, each.bytes());
     if (each.role == HloRole::kOutput) {
@@ -402,14 +399,13 @@ Status PjrtProgram::collect() {
     // A row for each step; behind the metrics of an update stands whether it was skipped.
     std::vector<float> values(bytes.size() / sizeof(float));
     std::memcpy(values.data(), bytes.data(), bytes.size());
-    const std::size_t row = values.size() / skips.size(), shown = each.updates ? 0 : metrics;
-    for (std::size_t step = 0; step < skips.size(); ++step) {
+    const std::size_t row = values.size() / steps, shown = each.updates ? 0 : metrics;
+    for (std::size_t step = 0; step < steps; ++step) {
       const auto begin = values.begin() + static_cast<std::ptrdiff_t>(step * row);
       metrics_.insert(metrics_.end(), begin, begin + static_cast<std::ptrdiff_t>(shown));
-      if (row > shown) skips[step] = begin[static_cast<std::ptrdiff_t>(shown)] != 0;
+      if (row > shown) skips_[before + step] = begin[static_cast<std::ptrdiff_t>(shown)] != 0;
     }
   }
-  skips_.insert(skips_.end(), skips.begin(), skips.end());
   arriving_.clear();
   return {};
 }

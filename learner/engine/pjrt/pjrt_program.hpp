@@ -81,7 +81,8 @@ class PjrtProgram final : public Executable {
 
   Result<const std::vector<Part>*> compiled(const Variant& variant);
   Result<std::shared_ptr<const pjrt::LoadedExecutable>> compile(const Variant& variant, std::string_view text);
-  Status send_inputs(const std::vector<const std::byte*>& from, int steps);
+  /// Those of `steps` steps from step `first` of the launch on.
+  Status send_inputs(Inputs from, int first, int steps);
   /// One step, or with `steps` above 1 an update of so many, with the inputs that were sent.
   Status run(int steps);
   std::vector<bool> due(HloPhase phase) const;
@@ -92,15 +93,15 @@ class PjrtProgram final : public Executable {
   static Status begin_fetch(const Tensors& tensors, const ParamLayout& layout, std::size_t first, std::span<float> flat,
                             std::vector<pjrt::Event>& events);
   static Status fetch(const Tensors& tensors, const ParamLayout& layout, std::span<float> flat);
-  /// The buffer of an argument: one that stays, or one made for this step alone, which `made` keeps.
-  Result<const pjrt::Buffer*> argument(const HloSlot& slot, int steps, std::vector<pjrt::Buffer>& made);
+  /// The buffer of an argument: one that stays, or one for this step alone, which passing_ keeps.
+  Result<const pjrt::Buffer*> argument(const HloSlot& slot, int steps);
   pjrt::Buffer* kept(const HloSlot& slot, HloPhase phase);
   float* gradient(const HloSlot& slot) const;
   Status execute(HloPhase phase, int steps = 1);
   Status execute(const Part& part, HloPhase phase, int steps);
   Status call(const HloCall& call);
-  /// The outputs of a run, which goes on.
-  Result<std::vector<pjrt::Buffer>> begin_run(const Part& part, const std::vector<const pjrt::Buffer*>& arguments);
+  /// The outputs of a run with arguments_, which goes on.
+  Result<std::vector<pjrt::Buffer>> begin_run(const Part& part);
   /// Of an execution: keeps what is new of the state, and begins to copy the results that the host sees.
   Status take(HloPhase phase, std::span<const HloSlot> slots, std::span<pjrt::Buffer> outputs);
   void forget_arriving();
@@ -124,6 +125,8 @@ class PjrtProgram final : public Executable {
   Tensors state_, next_state_;                  ///< the latter until the update of Phase::kUpdate: what was assigned
   std::vector<std::vector<std::byte>> staged_;  ///< of Host::inputs: batches of the next launch, one behind the other
   std::vector<pjrt::Buffer> inputs_;            ///< of Host::inputs
+  std::vector<pjrt::Buffer> passing_;           ///< arguments of the present run that nobody else keeps
+  std::vector<const pjrt::Buffer*> arguments_;  ///< of the present run
   std::map<std::size_t, pjrt::Buffer> handed_;  ///< values of the present run, from part to part
   std::vector<float> taken_, given_;            ///< by a function
   std::vector<Arriving> arriving_;
