@@ -251,7 +251,7 @@ void remove_ball(mjSpec& source) {
   remove_element(source, find_element(source, mjOBJ_BODY, "ball"));
 }
 
-template <typename T, auto... arguments>
+template <typename T, int... arguments>
 std::unique_ptr<Task> make_dog(const mjModel& model) {
   return std::make_unique<T>(model, arguments...);
 }
@@ -266,11 +266,10 @@ constexpr TaskEntry dog_entry(std::string_view name, std::unique_ptr<Task> (*mak
           .make = make};
 }
 
-constexpr std::array kDogTasks = {dog_entry("dog-stand", make_dog<Dog>, remove_ball<1>),
-                                  dog_entry("dog-walk", make_dog<DogMove, 1.0>, remove_ball<1>),
-                                  dog_entry("dog-trot", make_dog<DogMove, 3.0>, remove_ball<3>),
-                                  dog_entry("dog-run", make_dog<DogMove, 9.0>, remove_ball<9>),
-                                  dog_entry("dog-fetch", make_dog<DogFetch>, nullptr)};
+constexpr std::array kDogTasks = {
+    dog_entry("dog-stand", make_dog<Dog>, remove_ball<1>), dog_entry("dog-walk", make_dog<DogMove, 1>, remove_ball<1>),
+    dog_entry("dog-trot", make_dog<DogMove, 3>, remove_ball<3>),
+    dog_entry("dog-run", make_dog<DogMove, 9>, remove_ball<9>), dog_entry("dog-fetch", make_dog<DogFetch>, nullptr)};
 
 }  // namespace
 

@@ -313,15 +313,17 @@ constexpr TaskEntry quadruped_entry(std::string_view name, std::unique_ptr<Task>
           .make = make};
 }
 
-template <typename T, auto... arguments>
+template <typename T>
 std::unique_ptr<Task> make_quadruped(const mjModel& model) {
-  return std::make_unique<T>(model, arguments...);
+  return std::make_unique<T>(model);
 }
+std::unique_ptr<Task> make_walking(const mjModel& model) { return std::make_unique<QuadrupedMove>(model, .5); }
+std::unique_ptr<Task> make_running(const mjModel& model) { return std::make_unique<QuadrupedMove>(model, 5.0); }
 
 constexpr std::array kQuadrupedTasks = {
     // The floor is as far as one comes in an episode.
-    quadruped_entry<World{.floor_size = 10}>("quadruped-walk", make_quadruped<QuadrupedMove, .5>),
-    quadruped_entry<World{.floor_size = 100}>("quadruped-run", make_quadruped<QuadrupedMove, 5.0>),
+    quadruped_entry<World{.floor_size = 10}>("quadruped-walk", make_walking),
+    quadruped_entry<World{.floor_size = 100}>("quadruped-run", make_running),
     quadruped_entry<World{.floor_size = 40, .terrain = true, .rangefinders = true}>("quadruped-escape",
                                                                                     make_quadruped<QuadrupedEscape>),
     quadruped_entry<World{.walls_and_ball = true}>("quadruped-fetch", make_quadruped<QuadrupedFetch>)};

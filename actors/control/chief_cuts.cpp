@@ -28,7 +28,7 @@ constexpr Duration kSayEvery = std::chrono::seconds(10);
 }  // namespace
 
 void ChiefActor::begin_cut(std::vector<caf::response_promise> promises, Duration patience) {
-  cut_.emplace();
+  cut_ = PendingCut();
   cut_->number = ++journal_.cuts_begun;
   cut_->promises = std::move(promises);
   cut_->begun = clock_.now();

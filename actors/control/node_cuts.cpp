@@ -15,7 +15,7 @@ using messages::Control;
 using messages::ControlKind;
 
 void NodeActor::begin_cut(const Control& order) {
-  cut_.emplace();
+  cut_ = PendingCut();
   uncommitted_ = order.number;
   cut_->number = order.number;
   cut_->cut.number = order.number;

@@ -78,8 +78,6 @@ void folder(Input input) {
   if (got.ok()) TROUPE_CHECK(got->learner_step == 7 && got->run_id == "run-1", "step {}", got->learner_step);
 }
 
-}  // namespace
-
 void one_input(Bytes input) {
   Input choice(input);
   switch (choice.choose(7)) {
@@ -123,4 +121,7 @@ std::vector<std::string> seeds() {
   return all;
 }
 
+const Registered registered({"checkpoint", one_input, seeds});
+
+}  // namespace
 }  // namespace troupe::fuzz

@@ -71,8 +71,6 @@ std::string file_text(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(stream), {});
 }
 
-}  // namespace
-
 void one_input(Bytes input) {
   Input choice(input);
   switch (choice.choose(5)) {
@@ -112,4 +110,7 @@ std::vector<std::string> seeds() {
           "\4" + to_json(std::vector<InstanceStatus>{status, {}})};
 }
 
+const Registered registered({"chief_files", one_input, seeds});
+
+}  // namespace
 }  // namespace troupe::fuzz

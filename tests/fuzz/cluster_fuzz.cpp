@@ -66,8 +66,6 @@ void start(std::string_view text) {
   TROUPE_CHECK(again.ok() && again->node == got->node && again->config == got->config, "a start changed");
 }
 
-}  // namespace
-
 void one_input(Bytes input) {
   Input choice(input);
   switch (choice.choose(8)) {
@@ -119,4 +117,7 @@ std::vector<std::string> seeds() {
   return all;
 }
 
+const Registered registered({"cluster", one_input, seeds});
+
+}  // namespace
 }  // namespace troupe::fuzz

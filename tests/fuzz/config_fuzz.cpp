@@ -36,8 +36,6 @@ const ConfigSchema& schema() {
   return made;
 }
 
-}  // namespace
-
 void one_input(Bytes input) {
   Input choice(input);
   std::vector<std::string> overrides;
@@ -63,4 +61,7 @@ std::vector<std::string> seeds() {
           "\1" + part("replicas.g.steps=10") + "[replicas.g]\nmodel = \"sngan\"\nreplicator = \"split_gan\"\n"};
 }
 
+const Registered registered({"config", one_input, seeds});
+
+}  // namespace
 }  // namespace troupe::fuzz

@@ -6,6 +6,7 @@
 namespace troupe::fuzz {
 
 using namespace messages;
+namespace {
 
 void one_input(Bytes input) {
   std::vector<std::byte> bytes(input.begin(), input.end());
@@ -32,4 +33,7 @@ std::vector<std::string> seeds() {
   return all;
 }
 
+const Registered registered({"control", one_input, seeds});
+
+}  // namespace
 }  // namespace troupe::fuzz

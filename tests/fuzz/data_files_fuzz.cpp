@@ -94,8 +94,6 @@ std::string sample_example() {
       1, feature("image/encoded", varint_field(1, varint_field(1, "jpeg"))) + feature("image/class/label", label));
 }
 
-}  // namespace
-
 void one_input(Bytes input) {
   Input choice(input);
   switch (choice.choose(6)) {
@@ -121,4 +119,7 @@ std::vector<std::string> seeds() {
           "\3" + gzip(bytes_of(header)),  "\4" + header,  "\5" + part("\4") + "\1\1"};
 }
 
+const Registered registered({"data_files", one_input, seeds});
+
+}  // namespace
 }  // namespace troupe::fuzz

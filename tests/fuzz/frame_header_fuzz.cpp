@@ -44,8 +44,6 @@ void control(Input input) {
   if (!resume.ok()) TROUPE_CHECK(resume.error().message.size() <= 4 * kMaxRefusal, "a long refusal");
 }
 
-}  // namespace
-
 void one_input(Bytes input) {
   Input choice(input);
   choice.choose(2) == 0 ? header(choice) : control(choice);
@@ -64,4 +62,7 @@ std::vector<std::string> seeds() {
   return all;
 }
 
+const Registered registered({"frame_header", one_input, seeds});
+
+}  // namespace
 }  // namespace troupe::fuzz

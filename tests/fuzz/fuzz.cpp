@@ -1,14 +1,10 @@
-// libFuzzer's entry points. `NAME_fuzz --seeds DIRECTORY` writes the target's seeds there instead.
 #include <troupe/tests/fuzz/fuzz.hpp>
 
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-
-#include <troupe/core/log.hpp>
 
 namespace troupe::fuzz {
 namespace {
@@ -32,7 +28,15 @@ std::string make_scratch_folder() {
   return path;
 }
 
+std::vector<Target>& registered() {
+  static std::vector<Target> targets;
+  return targets;
+}
+
 }  // namespace
+
+const std::vector<Target>& targets() { return registered(); }
+Registered::Registered(const Target& target) { registered().push_back(target); }
 
 std::string part(std::string_view bytes) {
   const auto size = static_cast<std::uint16_t>(bytes.size());
@@ -54,20 +58,3 @@ std::string scratch_file(const std::string& name, Bytes bytes) {
 }
 
 }  // namespace troupe::fuzz
-
-extern "C" int LLVMFuzzerInitialize(int* count, char*** arguments) {
-  using namespace troupe;
-  log::set_level(log::Level::kOff);
-  if (*count != 3 || std::string_view((*arguments)[1]) != "--seeds") return 0;
-  int number = 0;
-  for (const std::string& seed : fuzz::seeds()) {
-    fuzz::one_input(fuzz::bytes_of(seed));
-    fuzz::write_file(fmt::format("{}/{:02}", (*arguments)[2], ++number), fuzz::bytes_of(seed));
-  }
-  std::exit(0);
-}
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  troupe::fuzz::one_input(std::as_bytes(std::span(data, size)));
-  return 0;
-}

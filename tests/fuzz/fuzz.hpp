@@ -1,9 +1,8 @@
 #pragma once
-// What the fuzz targets of this folder share. A target is one file, NAME_fuzz.cpp, with two functions: one_input()
-// reads one input as the program would and demands (TROUPE_CHECK) what must hold of everything that parses; seeds() are
-// inputs to begin with, made by our own writers. fuzz.cpp has libFuzzer's entry points, tools/fuzz.sh builds and runs
-// the targets with bounds on memory and time, so that a length that is only claimed and a loop over it are findings
-// too.
+// What the fuzz targets of this folder share. A target is one file, NAME_fuzz.cpp, that registers two functions.
+// libfuzzer.cpp drives one target, tools/fuzz.sh builds and runs them with bounds on memory and time, so that a length
+// that is only claimed and a loop over it are findings too. inputs_test.cpp takes every target through its first inputs
+// and what was found once, with any compiler.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -20,10 +19,17 @@ namespace troupe::fuzz {
 
 using Bytes = std::span<const std::byte>;
 
-// --- of each target ---
-
-void one_input(Bytes input);
-std::vector<std::string> seeds();
+struct Target {
+  std::string_view name;
+  void (*one_input)(Bytes);             ///< reads it as the program would and checks what holds of all that parses
+  std::vector<std::string> (*seeds)();  ///< inputs to begin with, made by our own writers
+};
+/// Those of this program.
+const std::vector<Target>& targets();
+/// One of a file makes its target one of the program's.
+struct Registered {
+  explicit Registered(const Target& target);
+};
 
 // --- for the targets ---
 

@@ -103,8 +103,6 @@ void rank(Input input) {
   (void)communicator->failure();
 }
 
-}  // namespace
-
 void one_input(Bytes input) {
   Input choice(input);
   choice.choose(2) == 0 ? messages(choice.rest()) : rank(choice);
@@ -138,4 +136,7 @@ std::vector<std::string> seeds() {
   return all;
 }
 
+const Registered registered({"group_message", one_input, seeds});
+
+}  // namespace
 }  // namespace troupe::fuzz

@@ -73,8 +73,6 @@ void request(const std::string& text) {
   if (certificate.ok()) TROUPE_CHECK(read_certificate(*certificate)->identity == kNode, "another was certified");
 }
 
-}  // namespace
-
 void one_input(Bytes input) {
   Input choice(input);
   switch (choice.choose(5)) {
@@ -103,4 +101,7 @@ std::vector<std::string> seeds() {
   return all;
 }
 
+const Registered registered({"identity", one_input, seeds});
+
+}  // namespace
 }  // namespace troupe::fuzz

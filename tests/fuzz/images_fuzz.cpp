@@ -56,8 +56,6 @@ std::string png(png_uint_32 format, png_uint_32 side) {
   return out;
 }
 
-}  // namespace
-
 void one_input(Bytes input) {
   Input choice(input);
   const bool grey = choice.choose(2) == 1;
@@ -103,4 +101,7 @@ std::vector<std::string> seeds() {
           grey + png(PNG_FORMAT_RGB, 9),      cut + png(PNG_FORMAT_GRAY, 33)};
 }
 
+const Registered registered({"images", one_input, seeds});
+
+}  // namespace
 }  // namespace troupe::fuzz

@@ -56,8 +56,6 @@ void ledger(Input input) {
   if (node.ok()) TROUPE_CHECK(to_uri(*node).ok(), "a node without a name");
 }
 
-}  // namespace
-
 void one_input(Bytes input) {
   Input choice(input);
   const std::string& good = run().text;
@@ -80,4 +78,7 @@ std::vector<std::string> seeds() {
           "\2" + part(run().entry) + "\1", "\2" + part(run().entry) + std::string(1, '\0') + id};
 }
 
+const Registered registered({"join_token", one_input, seeds});
+
+}  // namespace
 }  // namespace troupe::fuzz

@@ -117,8 +117,6 @@ void node(const std::string& said) {
   TROUPE_CHECK(false, "a handshake does not end");
 }
 
-}  // namespace
-
 void one_input(Bytes input) {
   Input choice(input);
   switch (choice.choose(3)) {
@@ -151,4 +149,7 @@ std::vector<std::string> seeds() {
           "\2" + frame(FrameKind::kRefusal, 0, "TRP-E161 no")};
 }
 
+const Registered registered({"link", one_input, seeds});
+
+}  // namespace
 }  // namespace troupe::fuzz

@@ -99,8 +99,6 @@ void round_trips(const Frame& frame) {
   round_trip(frame, read_steps, kRemake);
 }
 
-}  // namespace
-
 void one_input(Bytes input) {
   Input choice(input);
   const bool repair = choice.choose(4) != 0;
@@ -129,4 +127,7 @@ std::vector<std::string> seeds() {
   return all;
 }
 
+const Registered registered({"messages", one_input, seeds});
+
+}  // namespace
 }  // namespace troupe::fuzz

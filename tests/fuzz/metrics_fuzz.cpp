@@ -103,8 +103,6 @@ void output(Bytes bytes) {
   cutter.finish(emit);
 }
 
-}  // namespace
-
 void one_input(Bytes input) {
   Input choice(input);
   switch (choice.choose(6)) {
@@ -138,4 +136,7 @@ std::vector<std::string> seeds() {
           "\5one line\r\nand\x1b[31m \xc3\xa9 \xff\n"};
 }
 
+const Registered registered({"metrics", one_input, seeds});
+
+}  // namespace
 }  // namespace troupe::fuzz

@@ -74,8 +74,6 @@ void check_cells(Input input) {
   if (!cells.empty()) TROUPE_CHECK(apps::csv_cells(line) == cells, "the line {}", line);
 }
 
-}  // namespace
-
 void one_input(Bytes bytes) {
   Input input(bytes);
   if (input.choose(8) == 0) return check_cells(input);
@@ -118,4 +116,7 @@ std::vector<std::string> seeds() {
       std::string(1, '\0') + part("a,\"b\"") + part("") + part("c")};
 }
 
+const Registered registered({"page", one_input, seeds});
+
+}  // namespace
 }  // namespace troupe::fuzz

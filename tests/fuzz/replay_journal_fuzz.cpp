@@ -154,8 +154,6 @@ std::string image_seed() {
   return all;
 }
 
-}  // namespace
-
 void one_input(Bytes input) {
   Input choice(input);
   choice.choose(3) == 0 ? image(choice) : journal(choice);
@@ -163,4 +161,7 @@ void one_input(Bytes input) {
 
 std::vector<std::string> seeds() { return {"\1" + journal_seed(), std::string(1, '\0') + image_seed()}; }
 
+const Registered registered({"replay_journal", one_input, seeds});
+
+}  // namespace
 }  // namespace troupe::fuzz

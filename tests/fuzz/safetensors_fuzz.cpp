@@ -5,6 +5,7 @@
 namespace troupe::fuzz {
 
 using namespace messages;
+namespace {
 
 void one_input(Bytes input) {
   Input choice(input);
@@ -39,4 +40,7 @@ std::vector<std::string> seeds() {
   return {std::string(1, '\0') + whole, "\1" + whole, "\1" + none};
 }
 
+const Registered registered({"safetensors", one_input, seeds});
+
+}  // namespace
 }  // namespace troupe::fuzz

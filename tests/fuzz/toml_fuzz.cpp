@@ -32,8 +32,6 @@ std::size_t depth_of(const TomlValue& value) {
   return deepest + 1;
 }
 
-}  // namespace
-
 void one_input(Bytes input) {
   Input choice(input);
   const std::string override_text = to_string(choice.part());
@@ -58,4 +56,7 @@ std::vector<std::string> seeds() {
       part("") + "a = { b = [ { c.d = '''x\n''' } ] } # comment\nt = 1979-05-27T07:32:00Z\n[[x.y]]\nz=nan\n"};
 }
 
+const Registered registered({"toml", one_input, seeds});
+
+}  // namespace
 }  // namespace troupe::fuzz

@@ -92,8 +92,6 @@ void offer(Bytes body) {
                "an offer changed");
 }
 
-}  // namespace
-
 void one_input(Bytes input) {
   Input choice(input);
   choice.choose(4) == 0 ? offer(choice.rest()) : unpack(choice);
@@ -120,4 +118,7 @@ std::vector<std::string> seeds() {
   return all;
 }
 
+const Registered registered({"wire_head", one_input, seeds});
+
+}  // namespace
 }  // namespace troupe::fuzz

@@ -103,7 +103,7 @@ std::size_t Measurer::measure(const std::string& shape, std::span<const Way> way
   for (std::size_t i = 0; i < ways.size(); ++i) {
     auto run = ways[i].prepare();
     if (!run.ok()) continue;
-    Contender& added = contenders.emplace_back(i, std::move(*run));
+    Contender& added = contenders.emplace_back(Contender{i, std::move(*run)});
     added.run();  // the first one brings code and operands into the caches
     added.take_time();
     added.times = std::clamp<std::int64_t>(static_cast<std::int64_t>(kSecondsOfARun / added.seconds), 1, 1000);
