@@ -24,7 +24,7 @@ Result<Address> parse_address(std::string_view text) {
   const std::string_view digits = colon == std::string_view::npos ? "" : text.substr(colon + 1);
   std::string_view host = text.substr(0, colon);
   // Only an IPv6 address has colons, and only in brackets it is told apart from its port.
-  const bool brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  const bool brackets = host.size() > 2 && host.front() == '[' && host.back() == ']' && host.find(':') != host.npos;
   if (brackets) host = host.substr(1, host.size() - 2);
   const bool host_ok = !host.empty() && host.size() <= kHostBytesMax && std::ranges::all_of(host, [&](char c) {
     return is_host_character(c) || (brackets && (c == ':' || c == '%'));

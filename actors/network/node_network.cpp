@@ -20,6 +20,7 @@ using messages::ControlKind;
 using transport::Identity;
 using transport::Link;
 
+constexpr Duration kSayNoLaneEvery = std::chrono::seconds(30);
 constexpr Duration kDialTimeout = std::chrono::seconds(3);
 /// Lanes to be ended; beyond, an outgoing one is ended by whoever drops it.
 constexpr std::size_t kTasksMax = 1024;
@@ -294,11 +295,20 @@ std::shared_ptr<transport::StreamSender> NodeNetwork::Impl::sender(const std::sh
   }
   auto made = transport::StreamSender::make(std::move(stream));
   if (!made.ok()) {
-    log::error("lane {} to {}: {}", kLaneNames[lane], to->name, made.error().message);
+    say_no_lane(*to, lane, made.error());
     return nullptr;
   }
   to->out[lane] = std::move(made).value();
   return to->out[lane];
+}
+
+/// Who wants it tries again at once, so this is said once in a while; with the peer's lock held.
+void NodeNetwork::Impl::say_no_lane(PeerNode& of, std::size_t lane, const Error& why) const {
+  const Duration now = clock.now();
+  if (of.no_lane_said && now - *of.no_lane_said < kSayNoLaneEvery) return;
+  of.no_lane_said = now;
+  log::error("node {}: no {} lane between it and node {}: {}", options.self.node, kLaneNames[lane], of.name,
+             why.message);
 }
 
 /// Tells the process at the other end where our shared memory is; if it cannot use it, all goes over the link.

@@ -104,7 +104,7 @@ void NodeNetwork::Impl::greet(std::unique_ptr<Link> link, transport::StreamHello
         if (const auto sender = weak.lock()) receive(sender, identity, lane, std::move(message));
       };
       auto made = transport::StreamReceiver::make(std::move(stream));
-      if (!made.ok()) return log::error("lane from {}: {}", identity.node, made.error().message);
+      if (!made.ok()) return say_no_lane(*from, lane, made.error());
       inbound.receiver = std::move(made).value();
     }
     inbound.identity = identity;

@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <string>
 
 #include <troupe/tests/apps/program.hpp>
@@ -52,6 +53,18 @@ TEST_F(NodesCommand, TooFewDescriptorsAreOneErrorAndASoftLimitIsRaised) {
   const ProgramResult soft =
       run_script("ulimit -Sn 40; troupe train small.toml --processes --run-dir soft --set max_env_steps=600\n");
   EXPECT_EQ(soft.exit_code, 0) << soft.out << soft.err;
+}
+
+TEST_F(NodesCommand, TooFewAddressesAreSaidOnceForEachNode) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the address sanitizer wants more address space than the limits leave";
+#endif
+  for (int kilobytes = 250'000; kilobytes <= 350'000; kilobytes += 50'000) {
+    const ProgramResult narrow = run_script(fmt::format(
+        "ulimit -v {0}; troupe train small.toml --processes --run-dir v{0} --set max_minutes=0.1\n", kilobytes));
+    EXPECT_LE(narrow.exit_code, 1) << narrow.out << narrow.err;
+    EXPECT_LE(std::ranges::count(narrow.out + narrow.err, '\n'), 100) << narrow.out << narrow.err;
+  }
 }
 
 TEST_F(NodesCommand, TrainsWithAProcessForEachRoleAndGoesOnInAnotherPlacement) {

@@ -10,6 +10,9 @@
 #include <troupe/tests/paths.hpp>
 
 namespace troupe::fuzz {
+
+void PrintTo(const Target& target, std::ostream* out) { *out << target.name; }
+
 namespace {
 
 std::string name(const Target& target) { return std::string(target.name); }

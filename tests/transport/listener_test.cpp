@@ -416,7 +416,7 @@ TEST(Address, IsReadAsPeopleWriteIt) {
     EXPECT_EQ(to_string(parse_address(text).value()), text);
   }
   for (const char* text : {"", ":", "host", "host:", ":1", "host:65536", "host:-1", "host:1 ", "host:0x1", "::1:7000",
-                           "[]:1", "[::1]", "[::1]7000", "a b:1", "user@host:1", "host/x:1"}) {
+                           "[]:1", "[::1]", "[::1]7000", "[%]:7", "[host]:7", "a b:1", "user@host:1", "host/x:1"}) {
     EXPECT_EQ(parse_address(text).error().code, Code::kInvalidArgument) << text;
   }
   EXPECT_FALSE(parse_address(std::string(300, 'a') + ":1").ok());

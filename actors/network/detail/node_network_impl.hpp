@@ -60,9 +60,10 @@ struct PeerNode {
   std::shared_ptr<transport::SharedSender> shared_out;
   std::vector<std::shared_ptr<transport::SharedSender>> former_out;  ///< that may still have something lent
   std::shared_ptr<transport::SharedReceiver> shared_in;
-  std::optional<Duration> heard;  ///< when its control lane said something last
-  Duration heard_within{};        ///< that long after what it had said before
-  std::size_t senseless = 0;      ///< messages that made no sense since `senseless_since`
+  std::optional<Duration> no_lane_said;  ///< when it was last said that there is no thread or memory for one
+  std::optional<Duration> heard;         ///< when its control lane said something last
+  Duration heard_within{};               ///< that long after what it had said before
+  std::size_t senseless = 0;             ///< messages that made no sense since `senseless_since`
   Duration senseless_since{};
   Duration shut_out_until{};
 };
@@ -83,6 +84,7 @@ struct NodeNetwork::Impl {
   std::shared_ptr<PeerNode> peer(const std::string& name);
   std::vector<std::shared_ptr<PeerNode>> all_peers();
   std::shared_ptr<transport::StreamSender> sender(const std::shared_ptr<PeerNode>& to, std::size_t lane);
+  void say_no_lane(PeerNode& of, std::size_t lane, const Error& why) const;
   void offer_memory(PeerNode& to, bool new_receiver);
   static void retire_memory(PeerNode& to);
   void learn(PeerNode& peer, const std::optional<messages::ControlNode>& where);
