@@ -121,8 +121,7 @@ Physics::Physics(SharedModel model, std::span<const ModelPart> own) : shared_(st
     const PartPlace place = place_of(part);
     const mjtNum* const begin = model_.*place.numbers;
     const std::size_t count = static_cast<std::size_t>(model_.*place.objects) * place.width;
-    own_.push_back({part, std::vector<double>(begin, begin + count)});
-    model_.*place.numbers = own_.back().numbers.data();
+    model_.*place.numbers = own_.emplace_back(OwnPart{part, {begin, begin + count}}).numbers.data();
   }
   data_.reset(mj_makeData(&model_));
   if (data_ == nullptr) throw std::bad_alloc();

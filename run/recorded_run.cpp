@@ -87,6 +87,7 @@ Result<RecordedRun> read_recorded_run(const std::filesystem::path& path, const R
     RecordedAgent agent{.task = run.config.get_string(key), .env_key = key, .returns = returns_of(name, evaluations)};
     if (agent.returns.empty()) continue;
     if (!name.empty()) agent.task = fmt::format("{}: {}", name, agent.task);
+    // Clang 14 captures no structured binding by itself.
     const auto newest = [&, &name = name](const char* column, std::int64_t MetricRow::*of_run) {
       if (rows.empty()) return 0.0;
       if (name.empty()) return static_cast<double>(rows.back().*of_run);

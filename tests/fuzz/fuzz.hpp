@@ -20,7 +20,7 @@ namespace troupe::fuzz {
 using Bytes = std::span<const std::byte>;
 
 struct Target {
-  std::string_view name;
+  std::string name;
   void (*one_input)(Bytes);             ///< reads it as the program would and checks what holds of all that parses
   std::vector<std::string> (*seeds)();  ///< inputs to begin with, made by our own writers
 };

@@ -15,8 +15,6 @@ void PrintTo(const Target& target, std::ostream* out) { *out << target.name; }
 
 namespace {
 
-std::string name(const Target& target) { return std::string(target.name); }
-
 class FuzzTarget : public testing::TestWithParam<Target> {
  protected:
   static void SetUpTestSuite() { log::set_level(log::Level::kOff); }
@@ -26,7 +24,7 @@ TEST_P(FuzzTarget, ReadsItsFirstInputs) {
   const Target& target = GetParam();
   for (const std::string& seed : target.seeds()) target.one_input(bytes_of(seed));
   int files = 0;
-  for (const auto& file : std::filesystem::directory_iterator(source_dir() + "/tests/fuzz/corpus/" + name(target))) {
+  for (const auto& file : std::filesystem::directory_iterator(source_dir() + "/tests/fuzz/corpus/" + target.name)) {
     SCOPED_TRACE(file.path());
     target.one_input(read_file(file.path(), 1 << 20).value());
     ++files;
@@ -34,7 +32,7 @@ TEST_P(FuzzTarget, ReadsItsFirstInputs) {
   EXPECT_GT(files, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, FuzzTarget, testing::ValuesIn(targets()), [](const auto& of) { return name(of.param); });
+INSTANTIATE_TEST_SUITE_P(All, FuzzTarget, testing::ValuesIn(targets()), [](const auto& of) { return of.param.name; });
 
 }  // namespace
 }  // namespace troupe::fuzz
