@@ -189,9 +189,8 @@ struct DeviceMemoryStats {
 
 // ---- buffers ----
 
-/// kImmutableOnlyDuringCall: the plug-in copies before it returns; kImmutableZeroCopy: it may read the host's memory
-/// for as long as there is the buffer.
-enum HostBufferSemantics : int { kImmutableOnlyDuringCall = 0, kImmutableZeroCopy = 2 };
+/// kImmutableOnlyDuringCall: the plug-in copies before it returns.
+enum HostBufferSemantics : int { kImmutableOnlyDuringCall = 0 };
 struct ClientBufferFromHostBuffer {
   static constexpr Function kFunction{22, "PJRT_Client_BufferFromHostBuffer"};
   Head head{sizeof(ClientBufferFromHostBuffer)};
@@ -208,6 +207,23 @@ struct ClientBufferFromHostBuffer {
   void* layout = nullptr;
   Event* done_with_host = nullptr;
   Buffer* buffer = nullptr;
+};
+/// Memory of the device that the plug-in does not own, as a buffer.
+struct ClientCreateViewOfDeviceBuffer {
+  static constexpr Function kFunction{93, "PJRT_Client_CreateViewOfDeviceBuffer"};
+  Head head{sizeof(ClientCreateViewOfDeviceBuffer)};
+  Client* client = nullptr;
+  void* data = nullptr;
+  const std::int64_t* dims = nullptr;
+  std::size_t rank = 0;
+  Type type = kF32;
+  void* layout = nullptr;
+  Device* device = nullptr;
+  void (*on_delete)(void* data, void* argument) = nullptr;
+  void* on_delete_argument = nullptr;
+  std::intptr_t stream = 0;
+  Buffer* buffer = nullptr;
+  void* memory = nullptr;
 };
 struct BufferDestroy {
   static constexpr Function kFunction{58, "PJRT_Buffer_Destroy"};

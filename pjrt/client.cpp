@@ -55,29 +55,41 @@ Result<DeviceMemory> Client::device_memory(std::size_t index) const {
   return DeviceMemory{args.bytes_in_use, known(args.peak_bytes_in_use), known(args.bytes_limit)};
 }
 
-Result<Buffer> Client::send(const HostArray& array, std::size_t index, c::HostBufferSemantics semantics) const {
+Result<Buffer> Client::copy_from_host(const HostArray& array, std::size_t index) const {
   TROUPE_ASSIGN(c::Device* const device, at(index));
   c::ClientBufferFromHostBuffer args{.client = client_,
                                      .data = array.data,
                                      .type = type_of(array.dtype),
                                      .dims = array.shape.dims().data(),
                                      .rank = array.shape.dims().size(),
-                                     .semantics = semantics,
+                                     .semantics = c::kImmutableOnlyDuringCall,
                                      .device = device};
   TROUPE_TRY(plugin_->call(args));
   plugin_->destroy<c::EventDestroy>(args.done_with_host);
   return Buffer(keeper(), args.buffer);
 }
 
-Result<Buffer> Client::copy_from_host(const HostArray& array, std::size_t device) const {
-  return send(array, device, c::kImmutableOnlyDuringCall);
+bool Client::can_view(const void* data) const {
+  constexpr std::uintptr_t kAlignment = 64;
+  return is_host() && reinterpret_cast<std::uintptr_t>(data) % kAlignment == 0;
 }
 
-Result<Buffer> Client::borrow_from_host(const HostArray& array, std::size_t device) const {
-  // What XLA's code for processors may take to be aligned. It would copy others itself, when it comes to it.
-  constexpr std::uintptr_t kAlignment = 64;
-  const bool aligned = reinterpret_cast<std::uintptr_t>(array.data) % kAlignment == 0;
-  return send(array, device, is_host() && aligned ? c::kImmutableZeroCopy : c::kImmutableOnlyDuringCall);
+Result<Buffer> Client::view_of_host(const HostArray& array, std::size_t index) const {
+  if (!can_view(array.data)) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("pjrt: a view wants memory of the host aligned to 64 bytes, got {} on platform {}",
+                             fmt::ptr(array.data), platform_)};
+  }
+  TROUPE_ASSIGN(c::Device* const device, at(index));
+  c::ClientCreateViewOfDeviceBuffer args{.client = client_,
+                                         .data = const_cast<void*>(array.data),  // written where donated, and it is not
+                                         .dims = array.shape.dims().data(),
+                                         .rank = array.shape.dims().size(),
+                                         .type = type_of(array.dtype),
+                                         .device = device,
+                                         .on_delete = [](void*, void*) {}};  // null is allowed, and called by XLA's
+  TROUPE_TRY(plugin_->call(args));
+  return Buffer(keeper(), args.buffer);
 }
 
 Result<LoadedExecutable> Client::compile(std::string_view stablehlo, const CompileOptions& options) const {

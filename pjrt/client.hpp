@@ -56,9 +56,11 @@ class Client : public std::enable_shared_from_this<Client> {
 
   /// An array copied to a device; `data` may change as soon as this returns.
   Result<Buffer> copy_from_host(const HostArray& array, std::size_t device = 0) const;
-  /// The array itself as a buffer where is_host() and `data` is aligned to 64 bytes; else a copy. `data` must stay
-  /// valid and unchanged while a run reads the buffer, which must not be donated.
-  Result<Buffer> borrow_from_host(const HostArray& array, std::size_t device = 0) const;
+  /// Whether an array can be viewed: is_host(), and `data` is aligned to the 64 bytes that XLA's code may rely on.
+  bool can_view(const void* data) const;
+  /// A buffer that is the array itself, for every run to come: each reads what `data` holds then. It must stay valid
+  /// for as long as there is the buffer and unchanged during runs; the buffer must not be donated. Errors: !can_view().
+  Result<Buffer> view_of_host(const HostArray& array, std::size_t device = 0) const;
 
   /// Compiles StableHLO text and loads it on the devices of the options. Takes seconds for large programs.
   /// Errors: the plug-in's, with the line and column that it does not understand.
@@ -71,7 +73,6 @@ class Client : public std::enable_shared_from_this<Client> {
   /// The plug-in, in a pointer that keeps this client too.
   std::shared_ptr<const Plugin> keeper() const { return {shared_from_this(), plugin_.get()}; }
   Result<c::Device*> at(std::size_t index) const;
-  Result<Buffer> send(const HostArray& array, std::size_t device, c::HostBufferSemantics semantics) const;
 
   std::shared_ptr<const Plugin> plugin_;
   c::Client* client_;

@@ -16,6 +16,7 @@ TEST(PjrtApi, StructsHaveTheSizesOfTheHeader) {
   EXPECT_EQ(sizeof(ClientCreate), 88U);
   EXPECT_EQ(sizeof(ClientCompile), 56U);
   EXPECT_EQ(sizeof(ClientBufferFromHostBuffer), 120U);
+  EXPECT_EQ(sizeof(ClientCreateViewOfDeviceBuffer), 112U);
   EXPECT_EQ(sizeof(DeviceMemoryStats), 208U);
   EXPECT_EQ(sizeof(LoadedExecutableExecute), 80U);
   EXPECT_EQ(sizeof(ExecuteOptions), 144U);
@@ -36,6 +37,8 @@ TEST(PjrtApi, FieldsLieWhereTheHeaderHasThem) {
   EXPECT_EQ(offsetof(ClientCreate, client), 64U);
   EXPECT_EQ(offsetof(ClientBufferFromHostBuffer, device), 80U);
   EXPECT_EQ(offsetof(ClientBufferFromHostBuffer, buffer), 112U);
+  EXPECT_EQ(offsetof(ClientCreateViewOfDeviceBuffer, device), 64U);
+  EXPECT_EQ(offsetof(ClientCreateViewOfDeviceBuffer, buffer), 96U);
   EXPECT_EQ(offsetof(ExecuteOptions, not_donated), 56U);
   EXPECT_EQ(offsetof(ExecuteOptions, call_location), 80U);
   EXPECT_EQ(offsetof(ExecuteOptions, output_callback_count), 136U);

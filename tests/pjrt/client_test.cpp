@@ -102,19 +102,21 @@ TEST_F(PjrtClient, MovesArraysThereAndBack) {
   EXPECT_EQ(download(*rankless, 1), std::vector<float>{7});
 }
 
-TEST_F(PjrtClient, BorrowsWhatIsAlignedAndCopiesWhatIsNot) {
+TEST_F(PjrtClient, ViewsAreTheHostsMemory) {
   alignas(64) std::array<float, 24> values{};
   std::ranges::copy(counted(1), values.begin());
-  std::ranges::copy(counted(1), values.begin() + 9);
   const LoadedExecutable program = compile(add_program(false));
-  auto borrowed = client_->borrow_from_host({values.data(), DType::kF32, {8}});
-  auto copied = client_->borrow_from_host({values.data() + 9, DType::kF32, {8}});
-  ASSERT_TRUE(borrowed.ok()) << borrowed.error().message;
-  ASSERT_TRUE(copied.ok()) << copied.error().message;
-  EXPECT_EQ(download(run(program, {&*borrowed, &*copied})), (std::vector<float>{2, 4, 6, 8, 10, 12, 14, 16}));
+  const auto view = client_->view_of_host({values.data(), DType::kF32, {8}});
+  ASSERT_TRUE(view.ok()) << view.error().message;
+  EXPECT_EQ(view->view(32)->data(), std::as_bytes(std::span(values)).data());
+  EXPECT_EQ(download(run(program, {&*view, &*view})), (std::vector<float>{2, 4, 6, 8, 10, 12, 14, 16}));
   values.fill(10);  // between two runs
-  EXPECT_EQ(download(run(program, {&*borrowed, &*copied})), (std::vector<float>{11, 12, 13, 14, 15, 16, 17, 18}));
-  EXPECT_EQ(borrowed->view(32)->data(), std::as_bytes(std::span(values)).data());
+  EXPECT_EQ(download(run(program, {&*view, &*view})), std::vector<float>(8, 20));
+
+  const auto askew = client_->view_of_host({values.data() + 9, DType::kF32, {8}});
+  ASSERT_FALSE(askew.ok());
+  EXPECT_EQ(askew.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(askew.error().message, HasSubstr("aligned to 64 bytes"));
 }
 
 TEST_F(PjrtClient, AddsNumbers) {

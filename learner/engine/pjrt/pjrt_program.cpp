@@ -186,11 +186,16 @@ Status PjrtProgram::send_inputs(Inputs from, int first, int steps) {
   for (std::size_t i = 0; i < host_.inputs.size(); ++i) {
     const BoundInput& input = host_.inputs[i];
     if (!input.used) continue;
-    if (from == Inputs::kBound) {
-      TROUPE_ASSIGN(inputs_[i], client_->borrow_from_host({input.data, input.spec.dtype, input.spec.shape}, device_));
+    Input& to = inputs_[i];
+    if (from == Inputs::kBound && client_->can_view(input.data)) {
+      if (to.view == input.data) continue;  // bound before
+      TROUPE_ASSIGN(to.buffer, client_->view_of_host({input.data, input.spec.dtype, input.spec.shape}, device_));
+      to.view = input.data;
     } else {
-      const std::byte* const at = staged_[i].data() + input_bytes(input) * static_cast<std::size_t>(first);
-      TROUPE_ASSIGN(inputs_[i], send(at, input.spec.dtype, of_steps(input.spec.shape, steps)));
+      const std::byte* const staged = staged_[i].data() + input_bytes(input) * static_cast<std::size_t>(first);
+      const std::byte* const at = from == Inputs::kBound ? input.data : staged;
+      TROUPE_ASSIGN(to.buffer, send(at, input.spec.dtype, of_steps(input.spec.shape, steps)));
+      to.view = nullptr;
     }
   }
   return {};
@@ -339,7 +344,7 @@ Result<const pjrt::Buffer*> PjrtProgram::argument(const HloSlot& slot, int steps
       }
       return &rows_;
     case HloRole::kInput:
-      return &inputs_[slot.index];
+      return &inputs_[slot.index].buffer;
     case HloRole::kRules: {
       std::vector<float> rules;
       for (int step = 0; step < steps; ++step) {

@@ -65,6 +65,10 @@ class PjrtProgram final : public Executable {
     Tensors values;
     std::vector<Tensors> slots;  ///< of the rule
   };
+  struct Input {
+    pjrt::Buffer buffer;
+    const std::byte* view = nullptr;  ///< the host's memory that the buffer is, if it is no copy
+  };
   /// A result on its way to the host: a copy that has begun, or where that is the device the buffer itself.
   struct Arriving {
     HloRole role = HloRole::kMetrics;
@@ -124,7 +128,7 @@ class PjrtProgram final : public Executable {
   pjrt::Buffer rows_;                           ///< sent_rows_ on the device
   Tensors state_, next_state_;                  ///< the latter until the update of Phase::kUpdate: what was assigned
   std::vector<std::vector<std::byte>> staged_;  ///< of Host::inputs: batches of the next launch, one behind the other
-  std::vector<pjrt::Buffer> inputs_;            ///< of Host::inputs
+  std::vector<Input> inputs_;                   ///< of Host::inputs
   std::vector<pjrt::Buffer> passing_;           ///< arguments of the present run that nobody else keeps
   std::vector<const pjrt::Buffer*> arguments_;  ///< of the present run
   std::map<std::size_t, pjrt::Buffer> handed_;  ///< values of the present run, from part to part
