@@ -51,6 +51,19 @@ void take_final_evaluations(actors::TrainSummary& trained, std::span<const Evalu
   }
 }
 
+/// A run that ends by its limits and was only ever filling its replay is a success for scripts; a person wants to know.
+void warn_where_nothing_was_learnt(const actors::TrainSummary& trained, std::span<const actors::AgentOptions> options) {
+  if (trained.stop_reason == actors::StopReason::kRequested) return;
+  for (const actors::AgentSummary& agent : trained.agents) {
+    const auto of = std::ranges::find(options, agent.name, &actors::AgentOptions::name);
+    if (agent.learner_steps > 0 || of == options.end() || of->make_learner != nullptr) continue;
+    log::warn(
+        "TRP-W109 {0}nothing was learnt: the learner took no step, {0}replay.min_items is {1} and there were {2} "
+        "env steps",
+        section_prefix(*of), of->replay.min_items, agent.env_steps);
+  }
+}
+
 /// Over nodes whoever wants to know more often asks the chief.
 constexpr double kStatusEveryS = 1, kStatusOverNodesEveryS = 10;
 
@@ -127,6 +140,7 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
     return {};
   }
   take_final_evaluations(*trained, curve.evaluations());
+  warn_where_nothing_was_learnt(*trained, options.agents);
   TROUPE_TRY(animate_samples(run.samples()));
   if (how.resume) TROUPE_TRY(write_config(run, config));
   const RunSummary summary = {.seed = options.seed,

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <gmock/gmock.h>
 
 #include <troupe/core/config.hpp>
 #include <troupe/run/csv_metrics.hpp>
@@ -23,6 +24,8 @@
 
 namespace troupe::apps {
 namespace {
+
+using testing::HasSubstr;
 
 class TrainCommand : public TestDirectory {
  protected:
@@ -56,6 +59,19 @@ every_s = 0.05
     return std::move(read).value();
   }
 };
+
+TEST_F(TrainCommand, SaysWhereNothingIsLearnt) {
+  const ProgramResult steps = run("train small.toml --run-dir a --set max_env_steps=500 --set replay.min_items=600");
+  EXPECT_EQ(steps.exit_code, 0) << steps.err;
+  EXPECT_THAT(steps.err, HasSubstr("TRP-W108 replay.min_items is 600, and max_env_steps 500: nothing will be learnt"));
+  const ProgramResult time =
+      run("train small.toml --run-dir b --set max_minutes=0.01 --set max_env_steps=0 "
+          "--set replay.max_items=1000000 --set replay.min_items=1000000");
+  EXPECT_EQ(time.exit_code, 0) << time.err;
+  EXPECT_THAT(time.err,
+              HasSubstr("TRP-W109 nothing was learnt: the learner took no step, replay.min_items is 1000000"));
+  EXPECT_EQ(time.err.find("TRP-W108"), std::string::npos) << time.err;
+}
 
 TEST_F(TrainCommand, RecordsTheRunAndGoesOnWithIt) {
   const ProgramResult first = run("train small.toml --run-dir a --seed 5");
