@@ -167,6 +167,11 @@ BENCHES = {
         "python/replay_client.py",
         {"reverb": ("reverb", "python/rivals/reverb_client.py")},
     ),
+    "python_learner": Bench(
+        "env steps of a run whose learner is TD3 in PyTorch, while it learns",
+        "python/learner.py",
+        {"torch_loop": ("torch", "python/rivals/torch_td3_loop.py")},
+    ),
     "env_pixels": Bench(
         "environment steps that are drawn, 84 x 84 x 9",
         "env_pixels_bench",

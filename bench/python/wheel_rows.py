@@ -25,9 +25,10 @@ def report(name, value, unit, version=None, **others):
     print(json.dumps(row | others), flush=True)
 
 
-def main(measure, file):
-    """measure() with the wheel: in this process where it is installed, else in one that with_wheel.sh starts on `file`."""
+def main(measure, file, env="wheel"):
+    """measure() with the wheel: in this process where it is installed, else in one that with_wheel.sh starts on `file` with the
+    Python of an environment of tools/python."""
     if "TROUPE_SITE" in os.environ:
         measure()
     else:
-        subprocess.run([ROOT / "python/with_wheel.sh", file], check=True)
+        subprocess.run([ROOT / "python/with_wheel.sh", "--env", env, file], check=True)

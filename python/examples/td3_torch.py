@@ -48,7 +48,6 @@ class TD3(troupe.Learner):
     def __init__(self, keys, agent):
         self.__dict__.update(keys)
         torch.manual_seed(agent.seed % 2**63)
-        torch.set_num_threads(1)
         observation, action = agent.batch["observation"][1][0], agent.batch["action"][1][0]
         self.names = list(agent.policy)  # weight and bias of each layer, from the first to the last
         self.actor = Actor(observation, action)
