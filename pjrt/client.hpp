@@ -58,8 +58,8 @@ class Client : public std::enable_shared_from_this<Client> {
   Result<Buffer> copy_from_host(const HostArray& array, std::size_t device = 0) const;
   /// Whether an array can be viewed: is_host(), and `data` is aligned to the 64 bytes that XLA's code may rely on.
   bool can_view(const void* data) const;
-  /// A buffer that is the array itself, for every run to come: each reads what `data` holds then. It must stay valid
-  /// for as long as there is the buffer and unchanged during runs; the buffer must not be donated. Errors: !can_view().
+  /// A buffer that is the array itself, for every run to come: each reads what `data` holds then, which must be valid
+  /// and stay as it is until the run has ended. The buffer must not be donated. Errors: !can_view().
   Result<Buffer> view_of_host(const HostArray& array, std::size_t device = 0) const;
 
   /// Compiles StableHLO text and loads it on the devices of the options. Takes seconds for large programs.

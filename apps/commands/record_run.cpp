@@ -57,10 +57,10 @@ void warn_where_nothing_was_learnt(const actors::TrainSummary& trained, std::spa
   for (const actors::AgentSummary& agent : trained.agents) {
     const auto of = std::ranges::find(options, agent.name, &actors::AgentOptions::name);
     if (agent.learner_steps > 0 || of == options.end() || of->make_learner != nullptr) continue;
-    log::warn(
-        "TRP-W109 {0}nothing was learnt: the learner took no step, {0}replay.min_items is {1} and there were {2} "
-        "env steps",
-        section_prefix(*of), of->replay.min_items, agent.env_steps);
+    const std::string who = agent.name.empty() ? "" : " by " + agent.name;
+    const std::int64_t items = of->replay.limiter == "queue" ? 0 : of->replay.min_items;
+    log::warn("TRP-W109 nothing was learnt{}: the learner took no step in {} env steps{}", who, agent.env_steps,
+              items == 0 ? "" : fmt::format(", {}replay.min_items is {}", section_prefix(*of), items));
   }
 }
 

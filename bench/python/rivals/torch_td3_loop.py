@@ -48,7 +48,6 @@ def env_steps_per_second():
     agent = types.SimpleNamespace(seed=1, policy=[], batch={"observation": ("f32", (observation_size,)), "action": ("f32", (action_size,))})
     learner = TD3({name: key.default for name, key in TD3.keys.items()}, agent)
     rows, (observation, _) = Rows(observation_size, action_size), env.reset(seed=1)
-    start, steps = 0, 0
     while True:
         if rows.count < WARM_UP_STEPS:
             action = env.action_space.sample()
@@ -62,11 +61,11 @@ def env_steps_per_second():
         if rows.count < WARM_UP_STEPS:
             continue
         learner.learn(rows.sample())
-        if rows.count == WARM_UP_STEPS + 100:  # PyTorch is warm
-            start, steps = time.perf_counter(), 0
-        steps += 1
-        if start and time.perf_counter() - start > SECONDS:
-            return steps / (time.perf_counter() - start)
+        steps, now = rows.count - WARM_UP_STEPS - 100, time.perf_counter()
+        if steps == 0:  # PyTorch is warm
+            start = now
+        elif steps > 0 and now - start > SECONDS:
+            return steps / (now - start)
 
 
 def measure():
