@@ -355,14 +355,14 @@ class FlashSac:
         self.steps += 1
         both = self.steps % 2 == 0
         if both:
-            policy_loss, temperature_loss = self.policy_loss(batch[0], batch[4])
-            policy_gradients = torch.autograd.grad(policy_loss, self.policy_parameters)
-            temperature_gradient = torch.autograd.grad(temperature_loss, [self.log_alpha])
+            # Neither loss depends on what the other one trains; compiled, they share a backward pass that can be taken once.
+            losses = self.policy_loss(batch[0], batch[4])
+            *policy_gradients, temperature_gradient = torch.autograd.grad(sum(losses), [*self.policy_parameters, self.log_alpha])
         critic_gradients = torch.autograd.grad(self.critic_loss(*batch), self.critic_parameters)
         apply(self.adams[0], self.critic_parameters, critic_gradients)
         if both:
             apply(self.adams[1], self.policy_parameters, policy_gradients)
-            apply(self.adams[2], [self.log_alpha], temperature_gradient)
+            apply(self.adams[2], [self.log_alpha], [temperature_gradient])
         self.project()
         with torch.no_grad():
             torch._foreach_lerp_(self.target_parameters, self.critic_parameters, 0.01)
