@@ -54,13 +54,15 @@ void take_final_evaluations(actors::TrainSummary& trained, std::span<const Evalu
 /// A run that ends by its limits and was only ever filling its replay is a success for scripts; a person wants to know.
 void warn_where_nothing_was_learnt(const actors::TrainSummary& trained, std::span<const actors::AgentOptions> options) {
   if (trained.stop_reason == actors::StopReason::kRequested) return;
-  for (const actors::AgentSummary& agent : trained.agents) {
-    const auto of = std::ranges::find(options, agent.name, &actors::AgentOptions::name);
-    if (agent.learner_steps > 0 || of == options.end() || of->make_learner != nullptr) continue;
-    const std::string who = agent.name.empty() ? "" : " by " + agent.name;
-    const std::int64_t items = of->replay.limiter == "queue" ? 0 : of->replay.min_items;
-    log::warn("TRP-W109 nothing was learnt{}: the learner took no step in {} env steps{}", who, agent.env_steps,
-              items == 0 ? "" : fmt::format(", {}replay.min_items is {}", section_prefix(*of), items));
+  for (std::size_t i = 0; i < trained.agents.size(); ++i) {
+    const actors::AgentSummary& agent = trained.agents[i];
+    if (agent.learner_steps > 0) continue;
+    std::string said = fmt::format("nothing was learnt{}: the learner took no step in {} env steps",
+                                   agent.name.empty() ? "" : " by " + agent.name, agent.env_steps);
+    if (const auto& replay = options[i].replay; replay.limiter != "queue") {
+      said += fmt::format(", {}replay.min_items is {}", section_prefix(options[i]), replay.min_items);
+    }
+    log::warn("TRP-W109 {}", said);
   }
 }
 

@@ -10,7 +10,7 @@ import tempfile
 
 from wheel_rows import ROOT, main, report
 
-WARM_UP_STEPS, MINUTES, PATIENCE_S = 2000, 0.4, 120
+BATCH, WARM_UP_STEPS, MINUTES, PATIENCE_S = 256, 2000, 0.4, 120
 SETTINGS = [f"max_minutes={MINUTES}", f"td3.random_env_steps={WARM_UP_STEPS}", f"replay.min_items={WARM_UP_STEPS}", "replay.tolerance=0.1",
             "learner.kind=td3_torch", "actors.count=1", "metrics.every_s=1", "evaluator.every_learner_steps=1000000", "checkpoint.every_s=1000"]
 UPDATES = {"td3_env_steps": 1, "td3_env_steps_half": 0.5}  # an env step
@@ -19,7 +19,7 @@ UPDATES = {"td3_env_steps": 1, "td3_env_steps_half": 0.5}  # an env step
 def env_steps_per_second(updates):
     with tempfile.TemporaryDirectory() as folder:
         directory = pathlib.Path(folder, "run")
-        words = [word for setting in [*SETTINGS, f"replay.samples_per_insert={256 * updates}"] for word in ("--set", setting)]
+        words = [word for setting in [*SETTINGS, f"replay.samples_per_insert={BATCH * updates}"] for word in ("--set", setting)]
         run = subprocess.run([sys.executable, ROOT / "python/examples/td3_torch.py", "train", "cheetah_run_td3", "--run-dir", directory, *words],
                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S)
         if run.returncode != 0:

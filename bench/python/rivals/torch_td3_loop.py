@@ -9,10 +9,10 @@ import types
 
 BENCH = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(BENCH), str(BENCH.parents[1] / "python/examples")]
-from learner import UPDATES, WARM_UP_STEPS
+from learner import BATCH, UPDATES, WARM_UP_STEPS
 from wheel_rows import main, report
 
-BATCH, SECONDS, SIGMA, DISCOUNT = 256, 10, 0.1, 0.99
+SECONDS, SIGMA, DISCOUNT = 10, 0.1, 0.99
 
 
 class Rows:
@@ -72,7 +72,7 @@ def measure():
     import torch
 
     value = env_steps_per_second()
-    for name in UPDATES:
+    for name in UPDATES:  # always one an env step
         report(name, value, "env steps/s", version=torch.__version__)
 
 

@@ -186,17 +186,15 @@ Status PjrtProgram::send_inputs(Inputs from, int first, int steps) {
   for (std::size_t i = 0; i < host_.inputs.size(); ++i) {
     const BoundInput& input = host_.inputs[i];
     if (!input.used) continue;
+    const bool bound = from == Inputs::kBound;
+    const std::byte* const at =
+        bound ? input.data : staged_[i].data() + input_bytes(input) * static_cast<std::size_t>(first);
+    const bool view = bound && client_->can_view(at);
     Input& to = inputs_[i];
-    if (from == Inputs::kBound && client_->can_view(input.data)) {
-      if (to.view == input.data) continue;  // bound before
-      TROUPE_ASSIGN(to.buffer, client_->view_of_host({input.data, input.spec.dtype, input.spec.shape}, device_));
-      to.view = input.data;
-    } else {
-      const std::byte* const staged = staged_[i].data() + input_bytes(input) * static_cast<std::size_t>(first);
-      const std::byte* const at = from == Inputs::kBound ? input.data : staged;
-      TROUPE_ASSIGN(to.buffer, send(at, input.spec.dtype, of_steps(input.spec.shape, steps)));
-      to.view = nullptr;
-    }
+    if (view && to.view == at) continue;  // since an earlier run
+    const pjrt::HostArray array{at, input.spec.dtype, of_steps(input.spec.shape, steps)};
+    TROUPE_ASSIGN(to.buffer, view ? client_->view_of_host(array, device_) : client_->copy_from_host(array, device_));
+    to.view = view ? at : nullptr;
   }
   return {};
 }
