@@ -29,103 +29,51 @@ void deinterleave_from(std::size_t first, const std::byte* from, const Interleav
   }
 }
 
-/// Beyond it the units that lie together are as well looked at by themselves.
-constexpr std::size_t kMostBytes = 64;
-
 #if defined(__x86_64__)
-constexpr std::size_t kVector = 16;
-/// Units of a block: a multiple of the vector's bytes, whatever a unit has.
-constexpr std::size_t kBlock = 16;
-/// Bytes of one source that belong into one vector: those at `offset`, put where `places` says.
+constexpr std::size_t kMostPicks = 5;
+constexpr std::size_t kSsse3 = 16, kVbmi = 64;  // bytes of a vector
+
+/// A vector's bytes from `offset` on of a source, put where `places` says; -1: that byte is of another pick.
+template <std::size_t kVector>
 struct Pick {
-  std::size_t source;
+  alignas(kVector) std::array<std::int8_t, kVector> places;
   std::size_t offset;
-  std::array<std::int8_t, kVector> places;
 };
 
-/// What each vector of a block is made of.
+/// What each vector of a block is made of: the first pick is of the first source, and so on. A block is as many units
+/// of each source as a vector has bytes, so that what they are put to is a multiple of it, whatever a unit has.
+template <std::size_t kVector>
 struct Plan {
+  std::size_t from_bytes = 0, to_bytes = 0;  // of a block, in each source and where it is put
   std::size_t picks_each = 0;
-  std::vector<Pick> picks;  // [vectors, picks_each]
+  std::vector<Pick<kVector>> picks;  // [vectors, picks_each]
 };
 
-/// source(i): which byte of which source the i-th byte of a block is, as {source, offset}. Offsets of one source only
-/// grow, and a vector picks 16 neighbours at a time.
-template <typename Source>
-Plan plan_of(std::size_t bytes, const Source& source) {
-  std::vector<std::vector<Pick>> vectors(bytes / kVector);
-  Plan plan;
-  for (std::size_t i = 0; i < bytes; ++i) {
-    auto& picks = vectors[i / kVector];
-    const auto [from, offset] = source(i);
-    std::size_t at = 0;
-    while (at < picks.size() &&
-           (picks[at].source != from || offset < picks[at].offset || offset - picks[at].offset >= kVector)) {
-      ++at;
-    }
-    if (at == picks.size()) {
-      picks.push_back({from, offset, {}});
-      picks.back().places.fill(-1);
-    }
-    picks[at].places[i % kVector] = static_cast<std::int8_t>(offset - picks[at].offset);
-    plan.picks_each = std::max(plan.picks_each, picks.size());
+/// source(i): which pick the i-th byte of a block is of, and its offset in the source. Offsets of a vector's pick only
+/// grow, by less than a vector has.
+template <std::size_t kVector, typename Source>
+Plan<kVector> plan_of(std::size_t from_unit, std::size_t to_unit, std::size_t picks_each, const Source& source) {
+  Plan<kVector> plan{kVector * from_unit, kVector * to_unit, picks_each, {}};
+  const std::size_t last = plan.from_bytes - kVector;  // so that nothing is read beyond the block
+  Pick<kVector> nothing{.places = {}, .offset = plan.from_bytes};
+  nothing.places.fill(-1);
+  plan.picks.resize(to_unit * picks_each, nothing);
+  for (std::size_t i = 0; i < plan.to_bytes; ++i) {
+    const auto [at, offset] = source(i);
+    Pick<kVector>& pick = plan.picks[i / kVector * picks_each + at];
+    pick.offset = std::min({pick.offset, offset, last});
+    pick.places[i % kVector] = static_cast<std::int8_t>(offset - pick.offset);
   }
-  for (auto& picks : vectors) {
-    Pick nothing = picks.front();
-    nothing.places.fill(-1);
-    picks.resize(plan.picks_each, nothing);
-    plan.picks.insert(plan.picks.end(), picks.begin(), picks.end());
-  }
+  for (Pick<kVector>& pick : plan.picks) pick.offset = std::min(pick.offset, last);
   return plan;
-}
-
-template <std::size_t kPicks>
-__attribute__((target("ssse3"))) void run(const Plan& plan, std::size_t blocks, const std::byte* const* sources,
-                                          std::size_t source_step, std::byte* to) {
-  const std::size_t picks_each = kPicks == 0 ? plan.picks_each : kPicks;
-  for (std::size_t block = 0; block < blocks; ++block) {
-    const std::size_t start = block * source_step;
-    const Pick* pick = plan.picks.data();
-    const Pick* const end = pick + plan.picks.size();
-    while (pick < end) {
-      __m128i all = _mm_setzero_si128();
-#pragma GCC unroll 4
-      for (std::size_t p = 0; p < picks_each; ++p, ++pick) {
-        const auto* const bytes = sources[pick->source] + start + pick->offset;
-        const __m128i places = _mm_loadu_si128(reinterpret_cast<const __m128i*>(pick->places.data()));
-        all = _mm_or_si128(all, _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)), places));
-      }
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(to), all);
-      to += kVector;
-    }
-  }
-}
-
-void run_plan(const Plan& plan, std::size_t blocks, const std::byte* const* sources, std::size_t source_step,
-              std::byte* to) {
-  switch (plan.picks_each) {
-    case 2:
-      return run<2>(plan, blocks, sources, source_step, to);
-    case 3:
-      return run<3>(plan, blocks, sources, source_step, to);
-    case 4:
-      return run<4>(plan, blocks, sources, source_step, to);
-    default:
-      return run<0>(plan, blocks, sources, source_step, to);
-  }
-}
-
-/// Blocks that can be read without going past the end of sources of `bytes`: a vector may read 15 bytes too many.
-std::size_t safe_blocks(std::size_t bytes, std::size_t block_bytes) {
-  return bytes < kVector ? 0 : (bytes - kVector) / block_bytes;
 }
 
 /// The last plan of this thread that was made for the same numbers: a table has one or two kinds of stacks.
 template <typename Make>
-const Plan& remembered(const Interleaved& how, std::size_t k, const Make& make) {
+const auto& remembered(const Interleaved& how, std::size_t k, const Make& make) {
   struct Known {
     std::size_t arrays, unit, k;
-    Plan plan;
+    decltype(make()) plan;
   };
   thread_local std::vector<Known> known;
   for (const Known& each : known) {
@@ -136,100 +84,116 @@ const Plan& remembered(const Interleaved& how, std::size_t k, const Make& make) 
   return known.back().plan;
 }
 
-/// A block is as many units of each array as a vector holds: one load of each array gives as many vectors as there are
-/// arrays. They may go past the block, where the next one is written then.
-template <std::size_t kArrays>
-struct Blocks {
-  std::size_t units, from_bytes, to_bytes;
-  std::size_t count = 0;                                        // as many as leave room for what goes past the last
-  std::array<std::int8_t, kVector> places[kArrays][kArrays]{};  // of each vector and array, of shuffle_epi8
+template <std::size_t kPicks>
+using Sources = std::array<const std::byte*, kPicks>;
 
-  explicit Blocks(const Interleaved& how)
-      : units(kVector / how.unit), from_bytes(units * how.unit), to_bytes(from_bytes * kArrays) {
-    const std::size_t array_bytes = how.outer * how.unit, all_bytes = array_bytes * kArrays;
-    if (array_bytes < kVector || all_bytes < kArrays * kVector) return;
-    count = 1 + std::min((array_bytes - kVector) / from_bytes, (all_bytes - kArrays * kVector) / to_bytes);
-    for (std::size_t at = 0; at < kArrays * kVector; ++at) {
-      const std::size_t unit = at / how.unit;
-      for (std::size_t k = 0; k < kArrays; ++k) {
-        const bool its = at < to_bytes && unit % kArrays == k;
-        places[at / kVector][k][at % kVector] =
-            static_cast<std::int8_t>(its ? unit / kArrays * how.unit + at % how.unit : 0x80);
-      }
-    }
+/// The next blocks of each source: processors do not fetch beyond the end of a page by themselves.
+template <std::size_t kPicks>
+inline void fetch_ahead(const Sources<kPicks>& sources, std::size_t bytes) {
+  constexpr std::size_t kAhead = 2048, kLine = 64;
+#pragma GCC unroll 5
+  for (std::size_t p = 0; p < kPicks; ++p) {
+    if (p > 0 && sources[p] == sources[p - 1]) continue;
+    for (std::size_t at = kAhead; at < kAhead + bytes; at += kLine) __builtin_prefetch(sources[p] + at);
   }
-};
+}
 
-const __m128i* vector_at(const void* bytes) { return static_cast<const __m128i*>(bytes); }
-__m128i* vector_at(std::byte* bytes) { return reinterpret_cast<__m128i*>(bytes); }
-
-template <std::size_t kArrays>
-__attribute__((target("ssse3"))) void interleave_blocks(const Blocks<kArrays>& blocks, std::size_t first,
-                                                        const std::byte* const* arrays, std::byte* to) {
-  for (std::size_t block = first; block < blocks.count; ++block) {
-    __m128i from[kArrays];
-    for (std::size_t k = 0; k < kArrays; ++k) {
-      from[k] = _mm_loadu_si128(vector_at(arrays[k] + block * blocks.from_bytes));
-    }
-#pragma GCC unroll 4
-    for (std::size_t v = 0; v < kArrays; ++v) {
+template <std::size_t kPicks>
+__attribute__((target("ssse3"))) void run(const Plan<kSsse3>& plan, std::size_t blocks, Sources<kPicks> sources,
+                                          std::byte* to) {
+  for (std::size_t block = 0; block < blocks; ++block) {
+    fetch_ahead(sources, plan.from_bytes);
+    for (auto pick = plan.picks.begin(); pick != plan.picks.end(); pick += kPicks, to += kSsse3) {
       __m128i all = _mm_setzero_si128();
-#pragma GCC unroll 4
-      for (std::size_t k = 0; k < kArrays; ++k) {
-        all = _mm_or_si128(all, _mm_shuffle_epi8(from[k], _mm_loadu_si128(vector_at(blocks.places[v][k].data()))));
+#pragma GCC unroll 5
+      for (std::size_t p = 0; p < kPicks; ++p) {
+        const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(sources[p] + pick[p].offset));
+        const __m128i places = _mm_load_si128(reinterpret_cast<const __m128i*>(pick[p].places.data()));
+        all = _mm_or_si128(all, _mm_shuffle_epi8(bytes, places));
       }
-      _mm_storeu_si128(vector_at(to + block * blocks.to_bytes + v * kVector), all);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to), all);
     }
+    for (const std::byte*& source : sources) source += plan.from_bytes;
   }
 }
 
-/// Two blocks at a time. Returns how many are done.
-template <std::size_t kArrays>
-__attribute__((target("avx2"))) std::size_t interleave_pairs(const Blocks<kArrays>& blocks,
-                                                             const std::byte* const* arrays, std::byte* to) {
-  __m256i places[kArrays][kArrays];
-  for (std::size_t v = 0; v < kArrays; ++v) {
-    for (std::size_t k = 0; k < kArrays; ++k) {
-      places[v][k] = _mm256_broadcastsi128_si256(_mm_loadu_si128(vector_at(blocks.places[v][k].data())));
-    }
-  }
-  const std::size_t pairs = blocks.count / 2;
-  for (std::size_t pair = 0; pair < pairs; ++pair) {
-    __m256i from[kArrays], all[kArrays];
-#pragma GCC unroll 4
-    for (std::size_t k = 0; k < kArrays; ++k) {
-      const std::byte* const at = arrays[k] + pair * 2 * blocks.from_bytes;
-      from[k] = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(vector_at(at))),
-                                        _mm_loadu_si128(vector_at(at + blocks.from_bytes)), 1);
-    }
-#pragma GCC unroll 4
-    for (std::size_t v = 0; v < kArrays; ++v) {
-      all[v] = _mm256_shuffle_epi8(from[0], places[v][0]);
-#pragma GCC unroll 4
-      for (std::size_t k = 1; k < kArrays; ++k) {
-        all[v] = _mm256_or_si256(all[v], _mm256_shuffle_epi8(from[k], places[v][k]));
+template <std::size_t kPicks>
+__attribute__((target("avx512f,avx512bw,avx512vbmi"))) void run(const Plan<kVbmi>& plan, std::size_t blocks,
+                                                                Sources<kPicks> sources, std::byte* to) {
+  for (std::size_t block = 0; block < blocks; ++block) {
+    fetch_ahead(sources, plan.from_bytes);
+    for (auto pick = plan.picks.begin(); pick != plan.picks.end(); pick += kPicks, to += kVbmi) {
+      __m512i all = _mm512_setzero_si512();
+#pragma GCC unroll 5
+      for (std::size_t p = 0; p < kPicks; ++p) {
+        const __m512i bytes = _mm512_loadu_si512(sources[p] + pick[p].offset);
+        const __m512i places = _mm512_load_si512(pick[p].places.data());
+        all = _mm512_mask_permutexvar_epi8(all, ~_mm512_movepi8_mask(places), places, bytes);
       }
+      _mm512_storeu_si512(to, all);
     }
-    std::byte* const there = to + pair * 2 * blocks.to_bytes;
-#pragma GCC unroll 4
-    for (std::size_t v = 0; v < kArrays; ++v) {
-      _mm_storeu_si128(vector_at(there + v * kVector), _mm256_castsi256_si128(all[v]));
-    }
-#pragma GCC unroll 4
-    for (std::size_t v = 0; v < kArrays; ++v) {
-      _mm_storeu_si128(vector_at(there + blocks.to_bytes + v * kVector), _mm256_extracti128_si256(all[v], 1));
-    }
+    for (const std::byte*& source : sources) source += plan.from_bytes;
   }
-  return 2 * pairs;
 }
 
-/// Returns the units that are done.
-template <std::size_t kArrays>
-std::size_t interleave_some(const std::byte* const* arrays, const Interleaved& how, std::byte* to, Shuffle shuffle) {
-  const Blocks<kArrays> blocks(how);
-  const std::size_t paired = shuffle == Shuffle::kAvx2 ? interleave_pairs(blocks, arrays, to) : 0;
-  interleave_blocks(blocks, paired, arrays, to);
-  return blocks.count * blocks.units;
+/// source(p): of the p-th pick. Goes on behind `done` units, as far as there are whole blocks; how many are done then.
+template <std::size_t kVector, typename Source>
+std::size_t run_plan(const Plan<kVector>& plan, std::size_t done, std::size_t outer, const Source& source,
+                     std::byte* to) {
+  const std::size_t blocks = (outer - done) / kVector;
+  const std::size_t from_done = done * (plan.from_bytes / kVector), to_done = done * (plan.to_bytes / kVector);
+  const auto some = [&]<std::size_t... kEach>(std::index_sequence<kEach...>) {
+    run<sizeof...(kEach)>(plan, blocks, {source(kEach) + from_done...}, to + to_done);
+  };
+  switch (plan.picks_each) {
+    case 1:
+      some(std::make_index_sequence<1>());
+      break;
+    case 2:
+      some(std::make_index_sequence<2>());
+      break;
+    case 3:
+      some(std::make_index_sequence<3>());
+      break;
+    case 4:
+      some(std::make_index_sequence<4>());
+      break;
+    default:
+      static_assert(kMostPicks == 5);
+      some(std::make_index_sequence<5>());
+  }
+  return done + blocks * kVector;
+}
+
+/// Units that are interleaved then.
+template <std::size_t kVector>
+std::size_t interleave_blocks(const std::byte* const* arrays, const Interleaved& how, std::size_t done, std::byte* to) {
+  if (how.arrays > kMostPicks || how.unit > kSsse3) return done;
+  const auto& plan = remembered(how, 0, [&] {
+    return plan_of<kVector>(how.unit, how.arrays * how.unit, how.arrays, [&](std::size_t i) {
+      const std::size_t unit = i / how.unit;
+      return std::pair(unit % how.arrays, unit / how.arrays * how.unit + i % how.unit);
+    });
+  });
+  return run_plan(
+      plan, done, how.outer, [&](std::size_t k) { return arrays[k]; }, to);
+}
+
+template <std::size_t kVector>
+std::size_t deinterleave_blocks(const std::byte* from, const Interleaved& how, std::size_t k, std::size_t done,
+                                std::byte* to) {
+  const std::size_t pixel = how.arrays * how.unit;
+  const auto offset = [&](std::size_t i) { return i / how.unit * pixel + k * how.unit + i % how.unit; };
+  // A vector's bytes lie no further apart than those of one that begins with a unit's last byte.
+  const std::size_t picks = (offset(how.unit + kVector - 2) - offset(how.unit - 1)) / kVector + 1;
+  if (picks > kMostPicks) return done;
+  const auto& plan = remembered(how, k, [&] {
+    return plan_of<kVector>(pixel, how.unit, picks, [&](std::size_t i) {
+      return std::pair((offset(i) - offset(i / kVector * kVector)) / kVector, offset(i));
+    });
+  });
+  return run_plan(
+      plan, done, how.outer, [&](std::size_t) { return from; }, to);
 }
 #endif
 
@@ -237,7 +201,8 @@ std::size_t interleave_some(const std::byte* const* arrays, const Interleaved& h
 
 Shuffle best_shuffle() {
 #if defined(__x86_64__)
-  static const Shuffle best = __builtin_cpu_supports("avx2") != 0    ? Shuffle::kAvx2
+  static const Shuffle best = __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512vbmi") != 0
+                                  ? Shuffle::kVbmi
                               : __builtin_cpu_supports("ssse3") != 0 ? Shuffle::kSsse3
                                                                      : Shuffle::kNone;
   return best;
@@ -250,21 +215,8 @@ void interleave(const std::byte* const* arrays, const Interleaved& how, std::byt
                 [[maybe_unused]] Shuffle shuffle) {
   std::size_t done = 0;
 #if defined(__x86_64__)
-  if (how.unit <= kVector && shuffle != Shuffle::kNone) {
-    switch (how.arrays) {
-      case 2:
-        done = interleave_some<2>(arrays, how, to, shuffle);
-        break;
-      case 3:
-        done = interleave_some<3>(arrays, how, to, shuffle);
-        break;
-      case 4:
-        done = interleave_some<4>(arrays, how, to, shuffle);
-        break;
-      default:  // by units
-        break;
-    }
-  }
+  if (shuffle == Shuffle::kVbmi) done = interleave_blocks<kVbmi>(arrays, how, done, to);
+  if (shuffle != Shuffle::kNone) done = interleave_blocks<kSsse3>(arrays, how, done, to);
 #endif
   interleave_from(done, arrays, how, to);
 }
@@ -273,24 +225,16 @@ void deinterleave(const std::byte* from, const Interleaved& how, std::size_t k, 
                   [[maybe_unused]] Shuffle shuffle) {
   std::size_t done = 0;
 #if defined(__x86_64__)
-  const std::size_t pixel = how.arrays * how.unit;
-  if (pixel <= kMostBytes && shuffle != Shuffle::kNone) {
-    const Plan& plan = remembered(how, k, [&] {
-      return plan_of(kBlock * how.unit, [&](std::size_t i) {
-        return std::pair(std::size_t{0}, i / how.unit * pixel + k * how.unit + i % how.unit);
-      });
-    });
-    const std::size_t blocks = safe_blocks(how.outer * pixel, kBlock * pixel);
-    run_plan(plan, blocks, &from, kBlock * pixel, to);
-    done = blocks * kBlock;
-  }
+  if (shuffle == Shuffle::kVbmi) done = deinterleave_blocks<kVbmi>(from, how, k, done, to);
+  if (shuffle != Shuffle::kNone) done = deinterleave_blocks<kSsse3>(from, how, k, done, to);
 #endif
   deinterleave_from(done, from, how, k, to);
 }
 
 bool is_shifted(const std::byte* before, const std::byte* now, const Interleaved& how) {
   const std::size_t pixel = how.arrays * how.unit, kept = pixel - how.unit;
-  constexpr std::size_t kPixels = 64;  // of a block, whose bytes are whole words then
+  constexpr std::size_t kPixels = 64;     // of a block, whose bytes are whole words then
+  constexpr std::size_t kMostBytes = 64;  // beyond it the units that lie together are as well looked at by themselves
   std::size_t done = 0;
   if (pixel <= kMostBytes) {
     constexpr std::size_t kWord = sizeof(std::uint64_t);
