@@ -30,6 +30,10 @@ Status check(const PriorityUpdate& update) {
                  fmt::format("priority update: got {} keys and {} priorities, expected as many, at most {}",
                              update.keys.size(), update.priorities.size(), kMaxRows)};
   }
+  if (update.deletes.size() > static_cast<std::size_t>(kMaxRows)) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("priority update: got {} deletes, expected at most {}", update.deletes.size(), kMaxRows)};
+  }
   TROUPE_TRY(check_text(update.table, "priority update: table"));
   return check_priorities(update.priorities, "priority update: priorities");
 }
@@ -135,14 +139,19 @@ Status check(const MetricRow& row) {
 
 Result<Frame> make_priorities(FramePool& pool, const PriorityUpdate& update) {
   TROUPE_TRY(check(update));
-  TROUPE_ASSIGN(
-      MessageWriter writer,
-      MessageWriter::make(pool, kStructWords + 2 * update.keys.size() + text_words(update.table.size()), 0, 0));
+  const std::size_t words =
+      kStructWords + 2 * update.keys.size() + update.deletes.size() + text_words(update.table.size());
+  TROUPE_ASSIGN(MessageWriter writer, MessageWriter::make(pool, words, 0, 0));
   auto message = writer.root().initPriorities();
   const auto count = static_cast<unsigned>(update.keys.size());
   std::ranges::copy(update.keys, elements_of<std::uint64_t>(message.initKeys(count)).begin());
   std::ranges::copy(update.priorities, elements_of<double>(message.initPriorities(count)).begin());
   if (!update.table.empty()) message.setTable(text(update.table));
+  if (!update.deletes.empty()) {
+    const auto deletes = message.initDeletes(static_cast<unsigned>(update.deletes.size()));
+    std::ranges::copy(update.deletes, elements_of<std::uint64_t>(deletes).begin());
+  }
+  message.setReset(update.reset);
   return std::move(writer).finish(nullptr);
 }
 
@@ -154,7 +163,13 @@ Result<PriorityUpdate> read_priorities(const Frame& frame) {
     TROUPE_ASSIGN(const auto priorities,
                   elements_of<double>(message.getPriorities(), count, "priority update: priorities"));
     TROUPE_ASSIGN(std::string table, text_of(message.getTable(), kMaxTextBytes, "priority update: table"));
-    PriorityUpdate update{{keys.begin(), keys.end()}, {priorities.begin(), priorities.end()}, std::move(table)};
+    TROUPE_ASSIGN(const auto deletes, elements_of<std::uint64_t>(message.getDeletes(), message.getDeletes().size(),
+                                                                 "priority update: deletes"));
+    PriorityUpdate update{{keys.begin(), keys.end()},
+                          {priorities.begin(), priorities.end()},
+                          std::move(table),
+                          {deletes.begin(), deletes.end()},
+                          message.getReset()};
     TROUPE_TRY(check(update));
     return update;
   });

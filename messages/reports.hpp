@@ -12,11 +12,14 @@
 
 namespace troupe::messages {
 
-/// Learner to replay, after a step on a prioritised batch. Schema: priorities.capnp.
+/// Learner to replay, after a step on a prioritised batch; or a program outside of the run. What it says is done in the
+/// order reset, priorities, deletes, as Reverb's mutate_priorities has it. Schema: priorities.capnp.
 struct PriorityUpdate {
   std::vector<std::uint64_t> keys;
-  std::vector<double> priorities;  ///< one a key, finite and >= 0
-  std::string table = {};          ///< empty: there is one
+  std::vector<double> priorities;           ///< one a key, finite and >= 0
+  std::string table = {};                   ///< empty: there is one
+  std::vector<std::uint64_t> deletes = {};  ///< keys of items that leave
+  bool reset = false;                       ///< all items leave, limiter and counters begin anew
 };
 
 /// Env actor to metrics, at the end of an episode. Schema: metrics.capnp.

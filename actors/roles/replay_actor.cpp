@@ -7,7 +7,6 @@
 
 #include <troupe/actors/roles/sampled_rows.hpp>
 #include <troupe/messages/batch.hpp>
-#include <troupe/messages/reports.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -67,9 +66,7 @@ Result<Progress> ReplayActor::step(RoleContext& context) {
 Status ReplayActor::take_priorities(RoleContext& context) {
   for (Inlet& inlet = context.in("priorities"); !inlet.empty();) {
     const auto update = messages::read_priorities(inlet.take());
-    const Status good = update.ok() ? check_table(update->table) : Status(update.error());
-    const auto unknown = good.ok() ? intake_->table().update_priorities(update->keys, update->priorities)
-                                   : Result<std::int64_t>(good.error());
+    const auto unknown = update.ok() ? apply(*update) : Result<std::int64_t>(update.error());
     if (unknown.ok()) {
       unknown_priorities_ += *unknown;
     } else if (unknown.error().code == Code::kLost) {
@@ -79,6 +76,22 @@ Status ReplayActor::take_priorities(RoleContext& context) {
     }
   }
   return {};
+}
+
+Result<std::int64_t> ReplayActor::apply(const messages::PriorityUpdate& update) {
+  TROUPE_TRY(check_table(update.table));
+  replay::Table& table = intake_->table();
+  if (update.reset || !update.deletes.empty()) {
+    if (intake_->has_journal()) {
+      return Error{Code::kInvalidArgument,
+                   "items cannot be deleted: replay's journal has no record of that (replay.durability = \"off\")"};
+    }
+    if (update.reset) TROUPE_TRY(table.reset());
+  }
+  TROUPE_ASSIGN(const std::int64_t unknown, table.update_priorities(update.keys, update.priorities));
+  if (update.deletes.empty()) return unknown;
+  TROUPE_ASSIGN(const std::int64_t gone, table.erase(update.deletes));
+  return unknown + gone;
 }
 
 Result<bool> ReplayActor::sample(RoleContext& context) {

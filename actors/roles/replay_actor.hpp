@@ -9,6 +9,7 @@
 #include <troupe/actors/roles/sample_requests.hpp>
 #include <troupe/actors/runtime/cut_listener.hpp>
 #include <troupe/actors/runtime/topology.hpp>
+#include <troupe/messages/reports.hpp>
 
 namespace troupe::actors {
 
@@ -33,6 +34,8 @@ class ReplayActor final : public Role, public CutListener {
   ReplayActor(const ReplayActorOptions& options, std::unique_ptr<ReplayIntake> intake);
 
   Status take_priorities(RoleContext& context);
+  /// How many of its keys were unknown.
+  Result<std::int64_t> apply(const messages::PriorityUpdate& update);
   /// Samples one batch if it is admitted and somebody has room. True when one was sent.
   Result<bool> sample(RoleContext& context);
   Result<Frame> draw(RoleContext& context, std::int64_t rows);

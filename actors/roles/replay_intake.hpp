@@ -36,6 +36,7 @@ class ReplayIntake {
   replay::Table& table() { return *table_; }
   const replay::Table& table() const { return *table_; }
   const std::shared_ptr<const Signature>& signature() const { return signature_; }
+  bool has_journal() const { return journal_ != nullptr; }
 
   /// Inserts what the limiter admits of the trajectories that wait. True when anything was inserted.
   Result<bool> take(RoleContext& context);

@@ -11,7 +11,6 @@
 #include <troupe/actors/roles/sampled_rows.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/messages/batch.hpp>
-#include <troupe/messages/reports.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -187,15 +186,22 @@ Result<std::size_t> SequenceReplay::table(const std::string& name) const {
 void SequenceReplay::take_priorities(RoleContext& context) {
   for (Inlet& inlet = context.in("priorities"); !inlet.empty();) {
     const auto update = messages::read_priorities(inlet.take());
-    const auto number = update.ok() ? table(update->table) : Result<std::size_t>(update.error());
-    const auto unknown = number.ok() ? tables_->update_priorities(*number, update->keys, update->priorities)
-                                     : Result<std::int64_t>(number.error());
+    const auto unknown = update.ok() ? apply(*update) : Result<std::int64_t>(update.error());
     if (unknown.ok()) {
       unknown_priorities_ += *unknown;
     } else {
       context.refuse("priorities", unknown.error());
     }
   }
+}
+
+Result<std::int64_t> SequenceReplay::apply(const messages::PriorityUpdate& update) {
+  TROUPE_ASSIGN(const std::size_t number, table(update.table));
+  if (update.reset) TROUPE_TRY(tables_->reset(number));
+  TROUPE_ASSIGN(const std::int64_t unknown, tables_->update_priorities(number, update.keys, update.priorities));
+  if (update.deletes.empty()) return unknown;
+  TROUPE_ASSIGN(const std::int64_t gone, tables_->erase(number, update.deletes));
+  return unknown + gone;
 }
 
 void SequenceReplay::take_requests(RoleContext& context) {

@@ -11,6 +11,7 @@
 #include <troupe/actors/roles/sample_requests.hpp>
 #include <troupe/actors/runtime/role.hpp>
 #include <troupe/actors/runtime/topology.hpp>
+#include <troupe/messages/reports.hpp>
 #include <troupe/messages/steps.hpp>
 #include <troupe/replay/sequence_tables.hpp>
 
@@ -61,6 +62,8 @@ class SequenceReplay final : public Role {
   bool go_on(const messages::StepsView& steps, Writer& writer, Lane& lane);
   bool insert(const messages::StepsItem& item, Writer& writer, Lane& lane);
   void take_priorities(RoleContext& context);
+  /// How many of its keys were unknown.
+  Result<std::int64_t> apply(const messages::PriorityUpdate& update);
   void take_requests(RoleContext& context);
   Result<std::size_t> table(const std::string& name) const;
   Result<bool> serve(RoleContext& context);

@@ -69,6 +69,7 @@ class Client {
     actors::AgentOptions& agent = *value_or_raise(agent_of(options_, what));
     signature_ = value_or_raise(actors::make_agent(agent)).item;
     shards_ = static_cast<std::size_t>(agent.replay.shards);
+    durability_ = agent.replay.durability;
     client_ = std::make_unique<actors::ReplayClient>(shards_);
     agent.make_external = client_->factory();
     const apps::Joining joining{.token = token,
@@ -151,27 +152,64 @@ class Client {
     }
     std::vector<messages::PriorityUpdate> updates(shards_);
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      const std::size_t shard = keys.data()[i] >> kShardShift;
-      if (shard >= shards_) {
-        raise({Code::kInvalidArgument, "update_priorities: key " + std::to_string(keys.data()[i]) + " is of no batch"});
-      }
-      updates[shard].keys.push_back(keys.data()[i] & ((std::uint64_t{1} << kShardShift) - 1));
+      const auto [shard, key] = place_of("update_priorities", keys.data()[i]);
+      updates[shard].keys.push_back(key);
       updates[shard].priorities.push_back(priorities.data()[i]);
     }
-    for (std::size_t shard = 0; shard < shards_; ++shard) {
-      if (updates[shard].keys.empty()) continue;
-      or_raise_timeout("update_priorities", without_lock([&] {
-                         return client_->update_priorities(shard, std::move(updates[shard]), from_seconds(timeout_s));
-                       }));
+    send("update_priorities", std::move(updates), timeout_s);
+  }
+
+  void erase(const Keys& keys, double timeout_s) {
+    check_deletable("delete");
+    std::vector<messages::PriorityUpdate> updates(shards_);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const auto [shard, key] = place_of("delete", keys.data()[i]);
+      updates[shard].deletes.push_back(key);
     }
+    send("delete", std::move(updates), timeout_s);
+  }
+
+  void reset(double timeout_s) {
+    check_deletable("reset");
+    std::vector<messages::PriorityUpdate> updates(shards_);
+    for (messages::PriorityUpdate& update : updates) update.reset = true;
+    send("reset", std::move(updates), timeout_s);
   }
 
  private:
   static constexpr int kShardShift = 56;
 
+  /// Shard, and key within it, of a sampled row.
+  std::pair<std::size_t, std::uint64_t> place_of(const char* what, std::uint64_t key) const {
+    const std::size_t shard = key >> kShardShift;
+    if (shard >= shards_) {
+      raise({Code::kInvalidArgument, std::string(what) + ": key " + std::to_string(key) + " is of no batch"});
+    }
+    return {shard, key & ((std::uint64_t{1} << kShardShift) - 1)};
+  }
+
+  /// Replay would refuse it in its own log alone.
+  void check_deletable(const char* what) const {
+    if (durability_ == "off") return;
+    raise({Code::kInvalidArgument, std::string(what) + ": replay.durability is \"" + durability_ +
+                                       "\", and a journal has no record of items that are deleted: expected \"off\""});
+  }
+
+  /// Those that say anything, by shard.
+  void send(const char* what, std::vector<messages::PriorityUpdate> updates, double timeout_s) {
+    for (std::size_t shard = 0; shard < shards_; ++shard) {
+      messages::PriorityUpdate& update = updates[shard];
+      if (update.keys.empty() && update.deletes.empty() && !update.reset) continue;
+      or_raise_timeout(what, without_lock([&] {
+                         return client_->update_priorities(shard, std::move(update), from_seconds(timeout_s));
+                       }));
+    }
+  }
+
   actors::TrainOptions options_;
   Signature signature_;
   std::size_t shards_ = 1;
+  std::string durability_;
   std::unique_ptr<actors::ReplayClient> client_;
   actors::NodePlace place_;
   std::atomic<bool> stop_{false};
@@ -195,6 +233,8 @@ void bind_client(nb::module_& m) {
            "Without Python's lock. Raises as insert().")
       .def("update_priorities", &Client::update_priorities, "keys"_a, "priorities"_a, "timeout"_a,
            "Sends them when there is room. Raises as insert().")
+      .def("erase", &Client::erase, "keys"_a, "timeout"_a, "As update_priorities().")
+      .def("reset", &Client::reset, "timeout"_a, "As update_priorities().")
       .def("close", &Client::close, "Leaves the run.");
 }
 

@@ -73,6 +73,8 @@ Result<nb::object> priorities_of(const Frame& frame) {
   fields["keys"] = copied(std::span<const std::uint64_t>(update.keys));
   fields["priorities"] = copied(std::span<const double>(update.priorities));
   fields["table"] = update.table;
+  fields["deletes"] = copied(std::span<const std::uint64_t>(update.deletes));
+  fields["reset"] = update.reset;
   return make("Priorities", fields);
 }
 
@@ -151,9 +153,12 @@ Result<Frame> priorities_frame(nb::handle message, messages::FramePool& pool) {
     return Error{Code::kShapeMismatch,
                  "priorities: " + std::to_string(priorities.size()) + " for " + std::to_string(keys.size()) + " keys"};
   }
+  const auto deletes = nb::cast<Keys>(message.attr("deletes"));
   return messages::make_priorities(pool, {{keys.data(), keys.data() + keys.size()},
                                           {priorities.data(), priorities.data() + priorities.size()},
-                                          nb::cast<std::string>(message.attr("table"))});
+                                          nb::cast<std::string>(message.attr("table")),
+                                          {deletes.data(), deletes.data() + deletes.size()},
+                                          nb::cast<bool>(message.attr("reset"))});
 }
 
 Result<Frame> request_frame(nb::handle message, messages::FramePool& pool) {

@@ -258,6 +258,12 @@ class ReplayClient:
     def update_priorities(self, keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], priorities: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], timeout: float) -> None:
         """Sends them when there is room. Raises as insert()."""
 
+    def erase(self, keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], timeout: float) -> None:
+        """As update_priorities()."""
+
+    def reset(self, timeout: float) -> None:
+        """As update_priorities()."""
+
     def close(self) -> None:
         """Leaves the run."""
 

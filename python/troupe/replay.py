@@ -285,6 +285,15 @@ class ReplayClient(_Rows):
         """New priorities for rows of a Sample. Items that have left meanwhile are passed over."""
         self._core.update_priorities(as_array(keys, np.uint64), as_array(priorities, np.float64), timeout)
 
+    def delete(self, keys: Array, timeout: float = _DEADLINE_S) -> None:
+        """Rows of a Sample leave the table, once replay hears of it. Items that have left meanwhile are passed over. Raises
+        TroupeError also where a journal keeps the table, any `replay.durability` but "off"."""
+        self._core.erase(as_array(keys, np.uint64), timeout)
+
+    def reset(self, timeout: float = _DEADLINE_S) -> None:
+        """All items leave, and limiter and counters begin anew, for everyone. Raises as delete()."""
+        self._core.reset(timeout)
+
     def close(self) -> None:
         """Leaves the run, which goes on."""
         self._core.close()

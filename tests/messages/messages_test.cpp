@@ -275,6 +275,8 @@ TEST(Reports, SurviveBytes) {
   const PriorityUpdate update = read_priorities(make_priorities(pool, testing::sample_update()).value()).value();
   EXPECT_THAT(update.keys, ElementsAre(1, 2, 3));
   EXPECT_THAT(update.priorities, ElementsAre(0.5, 0, 4));
+  EXPECT_THAT(update.deletes, ElementsAre(7, 1));
+  EXPECT_TRUE(update.reset);
   const EpisodeReport episode = read_episode(make_episode(pool, testing::sample_episode()).value()).value();
   EXPECT_EQ(episode.role, "actor");
   EXPECT_EQ(episode.producer, 3u);

@@ -112,7 +112,7 @@ Frame sample_parameters_piece(FramePool& pool) {
   return std::move(builder).finish({.version = 7, .layout_hash = 11, .fingerprint = 13, .dtype = DType::kF32});
 }
 
-PriorityUpdate sample_update() { return {{1, 2, 3}, {0.5, 0, 4}}; }
+PriorityUpdate sample_update() { return {{1, 2, 3}, {0.5, 0, 4}, "", {7, 1}, true}; }
 EpisodeReport sample_episode() { return {"actor", 3, 812.5, 1000, 40}; }
 EvaluationReport sample_evaluation() {
   return {"gan-evaluator", 200, {{"frechet_distance", 12.5}, {"accuracy", 0.75}}};

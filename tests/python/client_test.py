@@ -98,6 +98,29 @@ class Clients(unittest.TestCase):
             self.assertIn("external-0", status)
         self.assertIsNone(run.process.poll(), "the run goes on without its client")
 
+    def until_nothing_is(self, client, what):
+        """Draws from both shards, which hear of it each in its own time."""
+        deadline, clean = time.monotonic() + 30, 0
+        while clean < 8:
+            self.assertLess(time.monotonic(), deadline)
+            clean = 0 if what(client.sample(256, timeout=30)).any() else clean + 1
+
+    def test_items_leave_when_it_says_so(self):
+        run = Run(self, "replay.sampler=prioritized", "replay.priority_exponent=1", "replay.durability=off", "replay.shards=2")
+        with troupe.ReplayClient(run=run.directory) as client:
+            for first in range(1000, 3000, 100):
+                client.insert(rows(100, first), np.full(100, 50.0), timeout=30)
+            batch = client.sample(64, timeout=30)
+            gone = np.unique(batch.keys)
+            client.delete(gone, timeout=30)
+            client.delete(gone, timeout=30)  # passed over
+            self.until_nothing_is(client, lambda batch: np.isin(batch.keys, gone))
+            client.reset(timeout=30)
+            client.insert(rows(200, 5000), np.full(200, 50.0), timeout=30)
+            self.until_nothing_is(client, lambda batch: (batch.data["reward"] >= 1000) & (batch.data["reward"] < 3000))
+            with self.assertRaisesRegex(troupe.TroupeError, "delete: key .* is of no batch"):
+                client.delete([2**63])
+
     def test_several_threads_and_clients_share_one_table(self):
         run = Run(self)
         clients = [troupe.ReplayClient(run=run.directory, name=f"client-{i}") for i in range(2)]
@@ -138,6 +161,9 @@ class Clients(unittest.TestCase):
                 client.sample(0)
             with self.assertRaisesRegex(troupe.TroupeError, "is of no batch"):
                 client.update_priorities(np.array([2**60], np.uint64), [1.0])
+            for call in (lambda: client.delete([0]), client.reset):
+                with self.assertRaisesRegex(troupe.TroupeError, 'replay.durability is "auto", and a journal has no record'):
+                    call()
             with self.assertRaisesRegex(TimeoutError, "replay did not give a batch within 0.3 s"):
                 client.sample(8, timeout=0.3)
             with self.assertRaisesRegex(troupe.TroupeError, "refuses to draw 1000000 rows"):

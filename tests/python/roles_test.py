@@ -178,6 +178,52 @@ QUEUE_TOML = """
     capacity = 1
 """
 
+# What is said of a table's items, from one role to another.
+MENTION = """
+    import troupe
+
+    class Critic(troupe.Role):
+        "Judges items"
+        outlets = {"priorities": "Priorities"}
+
+        def step(self, context):
+            outlet = context.outlet("priorities")
+            if outlet.ready:
+                outlet.send(troupe.Priorities([1, 2**63], [0.5, 4], "recent", deletes=[7]))
+            if outlet.ready:
+                outlet.send(troupe.Priorities([], [], reset=True))
+            return troupe.Progress.IDLE
+
+    class Reader(troupe.Role):
+        "Reads two"
+        inlets = {"priorities": "Priorities"}
+        completes_run = True
+
+        def __init__(self, keys, identity):
+            self.read = []
+
+        def step(self, context):
+            while (said := context.inlet("priorities").take()) is not None:
+                self.read.append((said.keys.tolist(), said.priorities.tolist(), said.table, said.deletes.tolist(), said.reset))
+            if len(self.read) < 2:
+                return None
+            print("read", self.read[:2], flush=True)
+            return troupe.Progress.DONE
+
+    if __name__ == "__main__":
+        raise SystemExit(troupe.main(roles={"critic": Critic, "reader": Reader}))
+"""
+MENTION_TOML = """
+    [roles.critic]
+    kind = "critic"
+    [roles.reader]
+    kind = "reader"
+    [[channels]]
+    from = "critic.priorities"
+    to = "reader.priorities"
+    capacity = 2
+"""
+
 
 class Programs(unittest.TestCase):
     def setUp(self):
@@ -201,7 +247,7 @@ class Programs(unittest.TestCase):
                 said = self.run_program(program, "train", config, "--run-dir", f"run{len(how)}", *how)
                 mean = float(re.search(r"mean of 100 measurements: (\S+) degrees", said)[1])
                 self.assertAlmostEqual(mean, 21, delta=0.1)  # of 20, 20.5, ... 22 over and over, from two thermometers
-        self.run_program(program, "train", config, "--run-dir", "long", "--set", "roles.display.measurements=20000", "--set", "metrics.every_s=0.05")
+        self.run_program(program, "train", config, "--run-dir", "long", "--set", "roles.display.measurements=200000", "--set", "metrics.every_s=0.05")
         self.assertAlmostEqual(self.last("long", "display/mean"), 21, delta=0.1)
         self.assertIn("hello_topology.py", self.run_program(program, "--help"))
         self.assertIn("After which it is done", self.run_program(program, "config", "--explain"))
@@ -228,6 +274,10 @@ class Programs(unittest.TestCase):
         self.assertIn("RuntimeError: as asked for", said)
         self.assertIn("squares 2470 incarnation 1", said)
 
+    def test_what_is_said_of_items_travels(self):
+        said = self.run_program(self.script("mention.py", MENTION), "train", self.script("mention.toml", MENTION_TOML))
+        self.assertIn(f"read [([1, {2**63}], [0.5, 4.0], 'recent', [7], False), ([], [], '', [], True)]", said)
+
     def test_queues_give_each_message_once_in_their_order(self):
         program, config = self.script("queue.py", QUEUE), self.script("queue.toml", QUEUE_TOML)
         read = {}
@@ -251,7 +301,7 @@ class Programs(unittest.TestCase):
             with self.subTest(how):
                 run = f"run{len(how)}"
                 said = self.run_program(program, "train", config, "--run-dir", run, *how, "--set", "metrics.every_s=0.05", "--set", "checkpoint.every_s=1",
-                                        "--set", "roles.estimator.batches=400")
+                                        "--set", "roles.estimator.batches=1000", "--set", "roles.estimator.rate=0.005")
                 values = [[float(value) for value in values.split(", ")] for values in re.search(r"TD\(0\) \[(.*)\], mean returns \[(.*)\]", said).groups()]
                 for estimate in values:  # sixths: the chance to end beyond the right side
                     np.testing.assert_allclose(estimate, np.arange(1, 6) / 6, atol=0.12)

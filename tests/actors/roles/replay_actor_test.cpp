@@ -141,6 +141,25 @@ TEST_F(ReplayActorTest, PrioritiesReachTheSampler) {
   EXPECT_THAT(drawn[1], ::testing::Each(3.0F));
 }
 
+TEST_F(ReplayActorTest, ItemsLeaveWhenAnUpdateSaysSo) {
+  auto role = make(options());
+  trajectory(10);
+  run(*role);
+  const auto say = [&](messages::PriorityUpdate update) {
+    context.in("priorities").frames.push_back(messages::make_priorities(context.pool(), update).value());
+    run(*role);
+    Report report;
+    role->report(report);
+    return std::pair(report.sums[0].value, report.counters.back().value);  // items, unknown keys
+  };
+  EXPECT_EQ(say({.deletes = {2, 3, 99, 2}}), std::pair(8.0, 2.0));
+  EXPECT_EQ(say({.keys = {4}, .priorities = {2}, .deletes = {4}}), std::pair(7.0, 2.0));
+  EXPECT_EQ(say({.reset = true}), std::pair(0.0, 2.0));
+  trajectory(5);
+  run(*role);
+  EXPECT_EQ(say({.deletes = {0, 10}}), std::pair(4.0, 3.0));  // keys go on
+}
+
 TEST_F(ReplayActorTest, SavedStateContinuesWithTheSameBatches) {
   auto role = make(options());
   context.out("batches").room = 2;

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include <troupe/messages/reports.hpp>
 #include <troupe/tests/actors/replay_journal_fixture.hpp>
 
 namespace troupe::actors {
@@ -291,6 +292,21 @@ TEST_F(ReplayJournalTest, ATrajectoryThatIsTooLongForTheJournalIsRefusedAndNotSe
   EXPECT_EQ(reported("rejected"), 1);
   EXPECT_EQ(reported("items"), 1) << "the role goes on with what comes next";
   EXPECT_EQ(context.in("trajectories").held, 0);
+}
+
+TEST_F(ReplayJournalTest, HasNoRecordOfItemsThatAreDeletedSoTheyAreKept) {
+  start(options("relaxed"));
+  send(0, 0);
+  run();
+  const auto all = values();
+  for (const messages::PriorityUpdate& update : {messages::PriorityUpdate{.keys = {}, .priorities = {}, .deletes = {2}},
+                                                 {.keys = {}, .priorities = {}, .reset = true}}) {
+    context.in("priorities").frames.push_back(messages::make_priorities(context.pool(), update).value());
+    run();
+    EXPECT_THAT(context.refused.back(), HasSubstr("(replay.durability = \"off\")"));
+  }
+  EXPECT_EQ(context.refused.size(), 2U);
+  EXPECT_EQ(values(), all);
 }
 
 }  // namespace

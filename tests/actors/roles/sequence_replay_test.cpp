@@ -240,6 +240,26 @@ TEST_F(SequenceReplayTest, PrioritiesAreOfTheirTable) {
   EXPECT_EQ(number("unknown_priorities"), 1);
 }
 
+TEST_F(SequenceReplayTest, ItemsLeaveTheirTableWhenAnUpdateSaysSo) {
+  SequenceWriter writer(kStep, 10, 1);
+  append(writer, {1, 2, 3});
+  for (int i = 0; i < 3; ++i) writer.create_item("recent", 1).value();
+  writer.create_item("line", 1).value();
+  send(writer);
+  ask("recent", 1);
+  run();
+  answered();
+  const auto say = [&](messages::PriorityUpdate update) {
+    context_.in("priorities").frames.emplace_back(messages::make_priorities(context_.pool(), update).value());
+    run();
+    return std::pair(number("recent_items"), number("line_items"));
+  };
+  EXPECT_EQ(say({.table = "recent", .deletes = {keys_[0], 999}}), std::pair(2.0, 1.0));
+  EXPECT_EQ(number("unknown_priorities"), 1);
+  EXPECT_EQ(say({.table = "recent", .reset = true}), std::pair(0.0, 1.0));
+  EXPECT_EQ(say({.table = "line", .reset = true}), std::pair(0.0, 0.0));
+}
+
 TEST_F(SequenceReplayTest, ACheckpointGoesOnWithMessagesThatAreHalfDone) {
   SequenceWriter writer(kStep, 10, 1);
   append(writer, {1, 2});
