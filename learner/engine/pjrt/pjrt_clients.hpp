@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <troupe/core/error.hpp>
 #include <troupe/pjrt/client.hpp>
@@ -20,5 +21,10 @@ Result<std::filesystem::path> find_pjrt_plugin(std::string_view engine);
 /// and 1, 2026-11-28). Others have the devices that there are.
 Result<std::shared_ptr<const pjrt::Client>> pjrt_client(const std::string& engine, int devices = 1);
 inline constexpr int kPjrtCpuDevices = 8;
+
+/// XLA's flags that programs of this client are compiled with, unless XLA_FLAGS says otherwise. On processors sums are
+/// YNNPACK's, as in newer plug-ins by themselves: XLA's own sum over all axes but the last goes through memory once for
+/// each channel, and took half of a step of SN-GAN or ResNet-50. A plug-in that does not know the flag goes without.
+std::vector<pjrt::NamedValue> compile_flags(const pjrt::Client& client);
 
 }  // namespace troupe::learner

@@ -10,6 +10,7 @@
 #include <troupe/core/check.hpp>
 #include <troupe/learner/engine/pjrt/hlo_part.hpp>
 #include <troupe/learner/engine/pjrt/hlo_update.hpp>
+#include <troupe/learner/engine/pjrt/pjrt_clients.hpp>
 #include <troupe/learner/engine/pjrt/program_cache.hpp>
 
 namespace troupe::learner {
@@ -134,8 +135,9 @@ Result<std::shared_ptr<const pjrt::LoadedExecutable>> PjrtProgram::compile(const
         fmt::format("{} {} {}", static_cast<int>(variant.phase), fmt::join(variant.due, ""), variant.steps);
     return replicas_->compiled(key, text);
   }
-  TROUPE_ASSIGN(pjrt::LoadedExecutable made,
-                program_cache().program(*client_, text, {.devices = {static_cast<std::int64_t>(device_)}}));
+  TROUPE_ASSIGN(pjrt::LoadedExecutable made, program_cache().program(*client_, text,
+                                                                     {.devices = {static_cast<std::int64_t>(device_)},
+                                                                      .flags = compile_flags(*client_)}));
   return std::make_shared<const pjrt::LoadedExecutable>(std::move(made));
 }
 

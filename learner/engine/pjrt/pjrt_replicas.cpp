@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <troupe/learner/engine/pjrt/pjrt_clients.hpp>
 #include <troupe/learner/engine/pjrt/program_cache.hpp>
 
 namespace troupe::learner {
@@ -26,8 +27,9 @@ Result<std::shared_ptr<const pjrt::LoadedExecutable>> PjrtReplicas::compiled(con
   const auto [found, is_new] = programs_.try_emplace(key);
   Program& program = found->second;
   if (is_new) {
-    auto made =
-        program_cache().program(*client_, text, {.replicas = static_cast<int>(devices_.size()), .devices = devices_});
+    auto made = program_cache().program(
+        *client_, text,
+        {.replicas = static_cast<int>(devices_.size()), .devices = devices_, .flags = compile_flags(*client_)});
     if (!made.ok()) {
       programs_.erase(found);
       return made.error();

@@ -1,5 +1,9 @@
 // The engine of PJRT by the suite for all, on the processor's plug-in where it was fetched; on a device that is not the
 // first one where asked for (`./troupe test -C Slow -R pjrt_program`).
+#include <cstdlib>
+
+#include <fmt/format.h>
+
 #include <troupe/learner/engine/pjrt/pjrt_clients.hpp>
 #include <troupe/tests/learner/engine/engine_conformance.hpp>
 #include <troupe/tests/learner/engine/pjrt/cpu_plugin.hpp>
@@ -37,6 +41,17 @@ TEST(PjrtClients, ADeviceThatThePluginHasNotIsRefused) {
   const auto program = Program::compile(graph, {.device = {"pjrt:cpu", kPjrtCpuDevices}});
   ASSERT_FALSE(program.ok());
   EXPECT_THAT(program.error().message, ::testing::HasSubstr("has 8 devices, expected 0 to 7"));
+}
+
+TEST(PjrtClients, SumsOnProcessorsAreYnnpacksUnlessTheUsersFlagsSay) {
+  need_cpu_plugin();
+  if (IsSkipped()) return;
+  const auto client = pjrt_client("pjrt:cpu").value();
+  const auto flags = compile_flags(*client);
+  ASSERT_EQ(flags.size(), 1U);  // the pinned plug-in knows it
+  setenv("XLA_FLAGS", fmt::format("--{}=", flags[0].name).c_str(), 1);
+  EXPECT_TRUE(compile_flags(*client).empty());
+  unsetenv("XLA_FLAGS");
 }
 
 }  // namespace
