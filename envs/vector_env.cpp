@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <string_view>
 #include <utility>
 
 #include <troupe/core/check.hpp>
-#include <troupe/core/pause_briefly.hpp>
 #include <troupe/core/rng.hpp>
+#include <troupe/core/wait_while.hpp>
 
 namespace troupe::envs {
 namespace {
@@ -20,21 +19,6 @@ constexpr int kMaxThreads = 256;
 Status check_range(std::string_view what, std::int64_t got, int most) {
   if (got >= 1 && got <= most) return {};
   return Error{Code::kInvalidArgument, fmt::format("VectorEnv: {} is {}, expected 1..{}", what, got, most)};
-}
-
-/// Returns when `value` is no longer `old`. Looks for some 50 us before it sleeps, since rounds mostly follow each
-/// other soon (a call from Python takes 20 us besides) and waking a sleeper costs more than that. It does not yield: on
-/// a busy machine that gives the core away for milliseconds (measured: the caller then does nearly all of the work).
-void wait_while(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
-  using Clock = std::chrono::steady_clock;
-  constexpr int kLooksBetweenClocks = 64;
-  for (const auto end = Clock::now() + std::chrono::microseconds(50); Clock::now() < end;) {
-    for (int i = 0; i < kLooksBetweenClocks; ++i) {
-      if (value.load(std::memory_order_acquire) != old) return;
-      pause_briefly();
-    }
-  }
-  value.wait(old, std::memory_order_acquire);
 }
 
 }  // namespace

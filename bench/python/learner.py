@@ -27,6 +27,8 @@ def env_steps_per_second(updates):
         with (directory / "metrics.csv").open() as file:
             rows = [{name: float(row[name]) for name in ("wall_s", "env_steps", "learner_steps")} for row in csv.DictReader(file)]
         rows = [row for row in rows if row["learner_steps"] > 100]  # PyTorch is warm
+        if len(rows) < 2:
+            sys.exit(f"the run took too few steps in {MINUTES} minutes to be measured: {run.stderr}")
         return (rows[-1]["env_steps"] - rows[0]["env_steps"]) / (rows[-1]["wall_s"] - rows[0]["wall_s"])
 
 

@@ -1,16 +1,10 @@
 #include <troupe/learner/engine/thread_team.hpp>
 
-#include <troupe/core/pause_briefly.hpp>
+#include <troupe/core/wait_while.hpp>
 #include <troupe/learner/engine/cpu/gemm.hpp>
 #include <troupe/learner/engine/flush_denormals.hpp>
 
 namespace troupe::learner {
-
-namespace {
-
-constexpr int kSpins = 3000;
-
-}  // namespace
 
 ThreadTeam::ThreadTeam(int threads) : count_(threads) {
   for (int thread = 1; thread < threads; ++thread) threads_.emplace_back([this, thread] { work(thread); });
@@ -21,14 +15,6 @@ ThreadTeam::~ThreadTeam() {
   started_.fetch_add(1, std::memory_order_release);
   started_.notify_all();
   for (std::thread& thread : threads_) thread.join();
-}
-
-void ThreadTeam::wait_while(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
-  for (int spin = 0; spin < kSpins; ++spin) {
-    if (value.load(std::memory_order_acquire) != old) return;
-    pause_briefly();
-  }
-  while (value.load(std::memory_order_acquire) == old) value.wait(old, std::memory_order_acquire);
 }
 
 void ThreadTeam::wait_until(const std::atomic<std::uint32_t>& value, std::uint32_t least) {

@@ -1,6 +1,6 @@
 #pragma once
-// The threads of one program: number 0 is the caller, and each other one sleeps between runs. A thread may run several
-// stripes of the program.
+// The threads of one program: number 0 is the caller, and each other one sleeps between runs, a moment after the last
+// one (core/wait_while.hpp). A thread may run several stripes of the program.
 #include <atomic>
 #include <cstdint>
 #include <thread>
@@ -8,8 +8,6 @@
 
 namespace troupe::learner {
 
-/// Waiting spins for a few microseconds and then sleeps in the kernel, because actors share the learner's cores: pure
-/// spinning on oversubscribed cores was measured to cost more than all the work.
 class ThreadTeam {
  public:
   explicit ThreadTeam(int threads);
@@ -28,7 +26,6 @@ class ThreadTeam {
 
  private:
   void work(int thread);
-  static void wait_while(const std::atomic<std::uint32_t>& value, std::uint32_t old);
 
   int count_;
   void (*job_)(void*, int) = nullptr;
