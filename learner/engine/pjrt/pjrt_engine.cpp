@@ -26,7 +26,7 @@ class PjrtEngine final : public Engine {
     return complete_for_one_device(options);
   }
   Result<std::unique_ptr<Executable>> compile(const GraphData& data, Host& host) const override {
-    const auto* const together = static_cast<const PjrtReplicas*>(host.options.seat.with.get());
+    const auto* const together = PjrtReplicas::of(host.options.seat);
     TROUPE_ASSIGN(auto client, together != nullptr ? together->client() : client_of(host.options.device));
     TROUPE_ASSIGN(auto made, PjrtProgram::make(std::move(client), data, host));
     return std::unique_ptr<Executable>(std::move(made));

@@ -65,7 +65,7 @@ PjrtProgram::PjrtProgram(std::shared_ptr<const pjrt::Client> client, const Graph
       data_(data),
       host_(host),
       device_(static_cast<std::size_t>(host.options.device.index)),
-      replicas_(static_cast<PjrtReplicas*>(host.options.seat.with.get())),
+      replicas_(PjrtReplicas::of(host.options.seat)),
       calls_functions_(calls_functions(host)),
       host_ends_(host_ends(host)),
       steps_per_launch_(learner::steps_per_launch(host)),

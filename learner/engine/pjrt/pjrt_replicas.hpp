@@ -24,6 +24,9 @@ class PjrtReplicas final : public Together {
   PjrtReplicas(std::shared_ptr<const pjrt::Client> client, std::vector<std::int64_t> devices)
       : client_(std::move(client)), devices_(std::move(devices)), arguments_(devices_.size()) {}
 
+  /// Those that a seat of this engine's is with; null: nobody.
+  static PjrtReplicas* of(const Seat& seat) { return static_cast<PjrtReplicas*>(seat.with.get()); }
+
   const std::shared_ptr<const pjrt::Client>& client() const { return client_; }
   /// The program of all replicas, which the first one to ask compiles while the others wait. key: tells the programs of
   /// a replica apart. Errors: kInvalidArgument where its text is not that of the others; the plug-in's.
