@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <numeric>
 #include <optional>
@@ -12,6 +11,7 @@
 #include <troupe/actors/roles/evaluation.hpp>
 #include <troupe/actors/roles/step_budget.hpp>
 #include <troupe/core/log.hpp>
+#include <troupe/core/worth_a_line.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -132,7 +132,7 @@ Status MetricsActor::grant_steps(RoleContext& context, Measured& of) {
     const auto grant = request.ok() ? of.account.grant(*request, alive, context.clock().now()) : request.error();
     if (!grant.ok()) {
       // Whoever sends this again and again must not take the run's numbers down with it.
-      if (std::has_single_bit(++bad_requests_)) {
+      if (log::worth_a_line(++bad_requests_)) {
         log::warn("TRP-S706 {}: dropped ({} so far)", grant.error().message, bad_requests_);
       }
       continue;

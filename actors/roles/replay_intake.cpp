@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <bit>
-
 #include <troupe/core/log.hpp>
 #include <troupe/core/stacks.hpp>
+#include <troupe/core/worth_a_line.hpp>
 #include <troupe/replay/rate_limiter.hpp>
 #include <troupe/replay/shards.hpp>
 
@@ -23,9 +22,6 @@ Result<bool> rows_are_elsewhere(const RoleState& state) {
   if (state.chunks.size() < 2) return Error{Code::kCorrupt, "state does not say where the table's rows are"};
   return true;
 }
-
-/// Lines about what every one of many peers may do often: the 1st, 2nd, 4th, 8th, ... time.
-bool worth_a_line(std::int64_t times) { return std::has_single_bit(static_cast<std::uint64_t>(times)); }
 
 }  // namespace
 
@@ -73,7 +69,7 @@ Result<bool> ReplayIntake::take_trajectory(RoleContext& context) {
       ++rejected_;
       context.refuse("trajectories", good.error());
     } else if (seen) {
-      if (worth_a_line(++duplicates_)) {
+      if (log::worth_a_line(static_cast<std::uint64_t>(++duplicates_))) {
         log::info("TRP-S707 {}: trajectory {} of producer {} is there already: dropped ({} so far)", name_,
                   view->info().sequence, view->info().producer, duplicates_);
       }

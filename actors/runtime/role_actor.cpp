@@ -1,7 +1,6 @@
 #include <troupe/actors/runtime/role_actor.hpp>
 
 #include <algorithm>
-#include <bit>
 
 #include <troupe/actors/runtime/cut_listener.hpp>
 #include <troupe/actors/runtime/group_seat.hpp>
@@ -9,6 +8,7 @@
 #include <troupe/core/check.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/core/thread_priority.hpp>
+#include <troupe/core/worth_a_line.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -230,13 +230,13 @@ bool RoleActor::alive(std::string_view role) const {
 
 void RoleActor::refuse(std::string_view port, const Error& why) {
   if (std::ranges::any_of(servers_, [&](const auto& server) { return server->spec().name == port; })) {
-    if (!std::has_single_bit(++refused_)) return;
+    if (!log::worth_a_line(++refused_)) return;
     log::warn("TRP-S706 {}: a request on {} is refused ({} so far): {}", name_, port, refused_, why.message);
     return;
   }
   InletPort& inlet = find_port(inlets_, port, name_);
   ++inlet.counts().refused;
-  if (!std::has_single_bit(++refused_)) return;
+  if (!log::worth_a_line(++refused_)) return;
   const auto& [edge, node] = inlet.last_sender();
   std::string sender = fmt::format("instance {}", edge.producer);
   if (edge.channel != kReportChannel) {
