@@ -63,7 +63,12 @@ TEST_F(NodesCommand, TooFewAddressesAreSaidOnceForEachNode) {
     const ProgramResult narrow = run_script(fmt::format(
         "ulimit -v {0}; troupe train small.toml --processes --run-dir v{0} --set max_minutes=0.1\n", kilobytes));
     EXPECT_LE(narrow.exit_code, 1) << narrow.out << narrow.err;
-    EXPECT_LE(std::ranges::count(narrow.out + narrow.err, '\n'), 100) << narrow.out << narrow.err;
+    // Each of five nodes may be started six times, with some lines each, and misses lanes to four others once a time.
+    const std::string said = narrow.out + narrow.err;
+    EXPECT_LE(std::ranges::count(said, '\n'), 240) << said;
+    int lanes = 0;
+    for (auto at = said.find(" lane between "); at != said.npos; at = said.find(" lane between ", at + 1)) ++lanes;
+    EXPECT_LE(lanes, 60) << said;
   }
 }
 
