@@ -9,5 +9,5 @@ struct Priorities {
   priorities @1 :List(Float64);  # one a key, finite and >= 0
   table @2 :Text;                # empty: there is one
   deletes @3 :List(UInt64);      # items that leave, once priorities are set
-  reset @4 :Bool;                # before all that: every item leaves, limiter and counters begin anew
+  reset @4 :Bool;                # then every item leaves, and limiter and counters begin anew
 }

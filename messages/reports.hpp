@@ -12,8 +12,9 @@
 
 namespace troupe::messages {
 
-/// Learner to replay, after a step on a prioritised batch; or a program outside of the run. What it says is done in the
-/// order reset, priorities, deletes, as Reverb's mutate_priorities has it. Schema: priorities.capnp.
+/// Learner to replay, after a step on a prioritised batch; or a program outside of the run. What it says is done in
+/// this order, and nothing of it where a priority is none: Reverb's mutate_priorities, and its reset. Schema:
+/// priorities.capnp.
 struct PriorityUpdate {
   std::vector<std::uint64_t> keys;
   std::vector<double> priorities;           ///< one a key, finite and >= 0

@@ -81,17 +81,17 @@ Status ReplayActor::take_priorities(RoleContext& context) {
 Result<std::int64_t> ReplayActor::apply(const messages::PriorityUpdate& update) {
   TROUPE_TRY(check_table(update.table));
   replay::Table& table = intake_->table();
-  if (update.reset || !update.deletes.empty()) {
-    if (intake_->has_journal()) {
-      return Error{Code::kInvalidArgument,
-                   "items cannot be deleted: replay's journal has no record of that (replay.durability = \"off\")"};
-    }
-    if (update.reset) TROUPE_TRY(table.reset());
+  if ((update.reset || !update.deletes.empty()) && intake_->has_journal()) {
+    return Error{Code::kInvalidArgument,
+                 "items cannot be deleted: replay's journal has no record of that (replay.durability = \"off\")"};
   }
-  TROUPE_ASSIGN(const std::int64_t unknown, table.update_priorities(update.keys, update.priorities));
-  if (update.deletes.empty()) return unknown;
-  TROUPE_ASSIGN(const std::int64_t gone, table.erase(update.deletes));
-  return unknown + gone;
+  TROUPE_ASSIGN(std::int64_t unknown, table.update_priorities(update.keys, update.priorities));
+  if (!update.deletes.empty()) {
+    TROUPE_ASSIGN(const std::int64_t gone, table.erase(update.deletes));
+    unknown += gone;
+  }
+  if (update.reset) TROUPE_TRY(table.reset());
+  return unknown;
 }
 
 Result<bool> ReplayActor::sample(RoleContext& context) {

@@ -197,11 +197,13 @@ void SequenceReplay::take_priorities(RoleContext& context) {
 
 Result<std::int64_t> SequenceReplay::apply(const messages::PriorityUpdate& update) {
   TROUPE_ASSIGN(const std::size_t number, table(update.table));
+  TROUPE_ASSIGN(std::int64_t unknown, tables_->update_priorities(number, update.keys, update.priorities));
+  if (!update.deletes.empty()) {
+    TROUPE_ASSIGN(const std::int64_t gone, tables_->erase(number, update.deletes));
+    unknown += gone;
+  }
   if (update.reset) TROUPE_TRY(tables_->reset(number));
-  TROUPE_ASSIGN(const std::int64_t unknown, tables_->update_priorities(number, update.keys, update.priorities));
-  if (update.deletes.empty()) return unknown;
-  TROUPE_ASSIGN(const std::int64_t gone, tables_->erase(number, update.deletes));
-  return unknown + gone;
+  return unknown;
 }
 
 void SequenceReplay::take_requests(RoleContext& context) {

@@ -67,7 +67,7 @@ class Parameters:
 
 class Priorities:
     """New priorities of items, by the keys of a Sample. table: of a SequenceReplayRole. deletes: keys of items that leave
-    then. reset: before all that every item leaves, and limiter and counters begin anew."""
+    then. reset: in the end every item leaves, and limiter and counters begin anew."""
 
     def __init__(self, keys: Array, priorities: Array, table: str = "", deletes: Array = (), reset: bool = False) -> None:
         self.keys, self.priorities, self.table = as_array(keys, np.uint64), as_array(priorities, np.float64), table

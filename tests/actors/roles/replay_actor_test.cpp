@@ -154,6 +154,7 @@ TEST_F(ReplayActorTest, ItemsLeaveWhenAnUpdateSaysSo) {
   };
   EXPECT_EQ(say({.deletes = {2, 3, 99, 2}}), std::pair(8.0, 2.0));
   EXPECT_EQ(say({.keys = {4}, .priorities = {2}, .deletes = {4}}), std::pair(7.0, 2.0));
+  EXPECT_EQ(say({.keys = {5}, .priorities = {1e200}, .deletes = {5}, .reset = true}), std::pair(7.0, 2.0));  // refused
   EXPECT_EQ(say({.reset = true}), std::pair(0.0, 2.0));
   trajectory(5);
   run(*role);
