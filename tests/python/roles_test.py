@@ -18,6 +18,21 @@ SMALL = ["env=cartpole-swingup", "algorithm=td3", "td3.policy_layers=[8]", "td3.
          "replay.min_items=40", "replay.samples_per_insert=0.5", "replay.tolerance=1", "actors.count=1", "evaluator.episodes=1", "evaluator.every_learner_steps=1000000",
          "max_env_steps=0", "max_learner_steps=60", "checkpoint.every_s=1", "metrics.every_s=0.05"]
 
+
+def two_roles(one, other, port, capacity):
+    """Roles of kinds of their names, the first of which sends to the second by ports of one name."""
+    return f"""
+        [roles.{one}]
+        kind = "{one}"
+        [roles.{other}]
+        kind = "{other}"
+        [[channels]]
+        from = "{one}.{port}"
+        to = "{other}.{port}"
+        capacity = {capacity}
+    """
+
+
 # Roles that echo what they get in every form that travels: opaque bytes, calls, batches and priorities.
 ECHO = """
     import numpy as np
@@ -68,16 +83,7 @@ ECHO = """
     if __name__ == "__main__":
         raise SystemExit(troupe.main(roles={"asker": Asker, "squarer": Squarer}, messages={"Number": 16, "Square": 16}))
 """
-ECHO_TOML = """
-    [roles.asker]
-    kind = "asker"
-    [roles.squarer]
-    kind = "squarer"
-    [[channels]]
-    from = "asker.numbers"
-    to = "squarer.numbers"
-    capacity = 1
-"""
+ECHO_TOML = two_roles("asker", "squarer", "numbers", capacity=1)
 
 LEARNER = """
     import time
@@ -213,16 +219,7 @@ MENTION = """
     if __name__ == "__main__":
         raise SystemExit(troupe.main(roles={"critic": Critic, "reader": Reader}))
 """
-MENTION_TOML = """
-    [roles.critic]
-    kind = "critic"
-    [roles.reader]
-    kind = "reader"
-    [[channels]]
-    from = "critic.priorities"
-    to = "reader.priorities"
-    capacity = 2
-"""
+MENTION_TOML = two_roles("critic", "reader", "priorities", capacity=2)
 
 
 class Programs(unittest.TestCase):
