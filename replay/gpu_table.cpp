@@ -146,6 +146,8 @@ Status GpuTable::enqueue_update(std::int64_t step, const float* priorities, cons
   return device_->update(step * rows_, rows_, priorities, control, stream);
 }
 
+Status GpuTable::end_launches() { return device_->settle(device_->stream()); }
+
 // ---- what is there ----
 
 TableInfo GpuTable::info() const {

@@ -47,8 +47,7 @@ class GpuTable final : public Table {
   // Before each launch, begin_launch(); in it, once a step, enqueue_draw() and then enqueue_update(), which put work on
   // the stream and nothing else. A CUDA graph of these two may be launched again and again, with a begin_launch() of
   // the same steps and rows before each time. No other call may come between begin_launch() and the end of what belongs
-  // to it being put on the stream. The table outlives that work; the stream outlives it too, and whatever is called
-  // next, which may have to be ordered behind it.
+  // to it being put on the stream. The table outlives that work, and the stream does until end_launches().
 
   /// Draws of one launch, steps * rows, are at most kMostLaunchDraws. Counts them; moves new rows into their slots;
   /// sends the random numbers. Costs a few calls of CUDA; waits, if at all, for the launch before the last.
@@ -67,6 +66,9 @@ class GpuTable final : public Table {
   /// has another priority. Can be captured. One launch of a kernel. priorities: [rows], control: device memory.
   Status enqueue_update(std::int64_t step, const float* priorities, const TroupeCudaControl* control,
                         TroupeCudaStream* stream);
+
+  /// The last launch's stream is used no more; what is on it already still comes first. Does not wait. Errors: Gpu's.
+  Status end_launches();
 
   // ---- Table ----
 

@@ -77,9 +77,10 @@ class AgentChecker {
   /// Of the limiter "ratio".
   void check_ratio() {
     if (text("replay.limiter") != "ratio") return;
-    const std::int64_t min_items = integer("replay.min_items"), shards = integer("replay.shards");
+    const char* const parts = replay_on_gpu() ? "learner.count" : "replay.shards";
+    const std::int64_t min_items = integer("replay.min_items"), shards = integer(parts);
     at_most("replay.min_items", "replay.max_items");
-    at_most("replay.shards", "replay.min_items");
+    at_most(parts, "replay.min_items");
     const double per_insert = number("replay.samples_per_insert");
     // The error buffer in samples; see replay/rate_limiter.hpp, which demands at least as much.
     const double buffer = static_cast<double>(min_items) * number("replay.tolerance") * per_insert;
@@ -87,34 +88,40 @@ class AgentChecker {
     const double batch_size = static_cast<double>(integer("learner.batch_size"));
     const double needed = std::max({1.0, per_insert, (batch_size + per_insert) / 2}) * static_cast<double>(shards);
     demand(buffer >= needed,
-           {"replay.tolerance", "replay.min_items", "replay.samples_per_insert", "learner.batch_size", "replay.shards"},
+           {"replay.tolerance", "replay.min_items", "replay.samples_per_insert", "learner.batch_size", parts},
            fmt::format("{0}replay.min_items * {0}replay.tolerance * {0}replay.samples_per_insert = {1:g} samples of "
                        "error buffer would block actors and learner for ever: expected at least {2:g}{3}",
-                       prefix_, buffer, needed, shards > 1 ? fmt::format(" for {} replay.shards", shards) : ""));
+                       prefix_, buffer, needed,
+                       shards > 1 ? fmt::format(" for {} {}", shards, replay_on_gpu() ? "learners" : parts) : ""));
+  }
+
+  bool replay_on_gpu() const {
+    return config_.get_strings(prefix_ + "replay.device") != std::vector<std::string>{"cpu"};
   }
 
   void check_replay_device() {
-    const std::int64_t shards = integer("replay.shards");
-    const std::string& device = text("replay.device");
+    if (!replay_on_gpu()) return;
+    const std::vector<std::string>& replay = config_.get_strings(prefix_ + "replay.device");
     const std::vector<std::string>& learner = config_.get_strings(prefix_ + "learner.device");
-    const std::int64_t learners = integer("learner.count");
+    const std::int64_t shards = integer("replay.shards"), learners = integer("learner.count");
+    const bool gpus = std::ranges::all_of(replay, [](const std::string& each) { return each.starts_with("cuda:"); });
+    const bool apart = learners == 1 || text("learner.replicator") == "multi_worker";
     demand(
-        device == "cpu" || (device.starts_with("cuda:") && learner.size() == 1 && learner[0] == device &&
-                            learners == 1 && shards == 1 && !is_served()),
-        {"replay.device", "learner.device", "learner.count", "replay.shards", "learner.replicator"},
-        fmt::format("{}replay.device must be cpu, or cuda:N with that alone as learner.device, learner.count = 1, no "
-                    "parameter server and replay.shards = 1: got \"{}\" with learner.device \"{}\", {} learners, "
-                    "learner.replicator \"{}\" and {} shards",
-                    prefix_, device, fmt::join(learner, "\", \""), learners, text("learner.replicator"), shards));
+        gpus && replay == learner && shards == 1 && apart && !is_served(),
+        {"replay.device", "learner.device", "learner.replicator", "replay.shards"},
+        fmt::format("{}replay.device must be cpu, or what learner.device is, with GPUs alone, replay.shards = 1 and, "
+                    "of several learners, learner.replicator = \"multi_worker\": got \"{}\" with learner.device "
+                    "\"{}\", {} shards, {} learners and learner.replicator \"{}\"",
+                    prefix_, fmt::join(replay, "\", \""), fmt::join(learner, "\", \""), shards, learners,
+                    text("learner.replicator")));
   }
 
   void check_clients() {
     if (!config_.get_bool(prefix_ + "replay.external")) return;
-    demand(
-        text("replay.device") == "cpu", {"replay.external", "replay.device"},
-        fmt::format("{0}replay.external: got true, expected false with {0}replay.device \"{1}\", as the learner holds "
-                    "replay",
-                    prefix_, text("replay.device")));
+    demand(!replay_on_gpu(), {"replay.external", "replay.device"},
+           fmt::format("{0}replay.external: got true, expected false with {0}replay.device \"{1}\", as the learner "
+                       "holds replay",
+                       prefix_, fmt::join(config_.get_strings(prefix_ + "replay.device"), "\", \"")));
   }
 
   void check_learner() {
@@ -146,9 +153,9 @@ class AgentChecker {
     demand(!is_served(), {"learner.replicator", "learner.kind"},
            fmt::format("{0}learner.replicator: got \"{1}\", but {0}learner.kind is \"{2}\", which takes its own steps",
                        prefix_, text("learner.replicator"), kind));
-    demand(text("replay.device") == "cpu", {"replay.device", "learner.kind"},
+    demand(!replay_on_gpu(), {"replay.device", "learner.kind"},
            fmt::format("{0}replay.device: got \"{1}\", expected cpu, as {0}learner.kind is \"{2}\"", prefix_,
-                       text("replay.device"), kind));
+                       fmt::join(config_.get_strings(prefix_ + "replay.device"), "\", \""), kind));
   }
 
   const Config& config_;

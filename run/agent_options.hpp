@@ -52,9 +52,9 @@ struct ReplayOptions {
   /// and all but the last second's a power cut; "durable": all survive both; "auto": relaxed over processes and nodes,
   /// off within one process.
   std::string durability = "auto";
-  /// "cpu": a role of its own. "cuda:N": in the memory of the learner's GPU, which must be that one; then the learner's
-  /// node takes the trajectories.
-  std::string device = "cpu";
+  /// {"cpu"}: a role of its own. The learner's devices, all of them GPUs: in their memory; then the learners take the
+  /// trajectories, and of several each holds and draws from a shard.
+  std::vector<std::string> device = {"cpu"};
   bool external = false;  ///< programs outside of the run may insert, draw and set priorities: ReplayClient
 };
 
@@ -121,7 +121,11 @@ std::string section_prefix(const AgentOptions& agent);
 std::int64_t learner_instances(const AgentOptions& agent);
 /// Whether the learner sets priorities, as something in replay goes by them, and gets importance weights.
 bool is_prioritised(const AgentOptions& agent);
-/// Whether the learner holds replay, and there is no replay role.
-inline bool replay_on_gpu(const AgentOptions& agent) { return agent.replay.device != "cpu"; }
+/// Whether the learners hold replay, and there is no replay role.
+inline bool on_gpu(const ReplayOptions& replay) { return replay.device != ReplayOptions{}.device; }
+/// How many tables share the items.
+inline std::int64_t replay_shards(const AgentOptions& agent) {
+  return on_gpu(agent.replay) ? learner_instances(agent) : agent.replay.shards;
+}
 
 }  // namespace troupe::actors

@@ -58,7 +58,7 @@ Status check_queue(const AgentOptions& options, bool by_algorithm, std::int64_t 
     return Error{Code::kInvalidArgument, fmt::format("replay.{}: it is set, but {}", key, about)};
   };
   TROUPE_TRY(check(replay.shards == 1, "shards"));
-  TROUPE_TRY(check(replay.device == "cpu", "device"));
+  TROUPE_TRY(check(!on_gpu(replay), "device"));
   TROUPE_TRY(check(replay.remover == defaults.remover, "remover"));
   TROUPE_TRY(check(replay.max_times_sampled == defaults.max_times_sampled, "max_times_sampled"));
   TROUPE_TRY(check(replay.min_items == defaults.min_items, "min_items"));
@@ -106,10 +106,11 @@ Result<replay::TableOptions> table_options(const AgentOptions& options, const Si
   }
   TROUPE_ASSIGN(table.remover, selector("replay.remover", replay.remover, replay.priority_exponent));
   const auto kind = table.sampler.kind;
-  if (replay.shards > 1 && kind != replay::SelectorKind::kUniform && kind != replay::SelectorKind::kPrioritized) {
+  const std::int64_t shards = replay_shards(options);
+  if (shards > 1 && kind != replay::SelectorKind::kUniform && kind != replay::SelectorKind::kPrioritized) {
     return Error{Code::kInvalidArgument,
-                 fmt::format("replay.shards: got {}, but sampler {} looks at all items, which only one has",
-                             replay.shards, replay.sampler)};
+                 fmt::format("{}: got {}, but replay.sampler {} looks at all items, which only one has",
+                             on_gpu(replay) ? "learner.count" : "replay.shards", shards, replay.sampler)};
   }
   table.max_times_sampled = replay.max_times_sampled;
   const auto draws = static_cast<double>(replay.max_times_sampled);
@@ -120,8 +121,8 @@ Result<replay::TableOptions> table_options(const AgentOptions& options, const Si
   }
   const double buffer = static_cast<double>(replay.min_items) * replay.tolerance * replay.samples_per_insert;
   TROUPE_ASSIGN(table.limiter, replay::sample_to_insert_ratio(replay.samples_per_insert, replay.min_items, buffer));
-  for (std::int64_t shard = 0; shard < replay.shards; ++shard) {
-    const auto room = replay::detail::check_options(replay::shard_options(table, shard, replay.shards));
+  for (std::int64_t shard = 0; shard < shards; ++shard) {
+    const auto room = replay::detail::check_options(replay::shard_options(table, shard, shards));
     if (!room.ok()) return about("replay.max_bytes", room.error());
   }
   return table;
@@ -208,7 +209,7 @@ class AgentTopology {
     TROUPE_TRY(add_learner(topology));
     topology.roles.push_back(ParameterStore::spec(name(kParametersRole)));
     topology.roles.push_back(evaluator());
-    if (!replay_on_gpu(options_)) {
+    if (!on_gpu(options_.replay)) {
       topology.roles.push_back(ReplayActor::spec(name(kReplayRole), options_.replay.shards, replay_));
       topology.roles.back().kept_over_nodes = true;
     }
@@ -270,7 +271,7 @@ class AgentTopology {
   FeedSpec feed() const {
     const Algorithm& algorithm = agent_.algorithm;
     const bool prioritised = is_prioritised(options_);
-    if (replay_on_gpu(options_)) {
+    if (on_gpu(options_.replay)) {
       return gpu_replay_feed({.make_replica = algorithm.make_replica,
                               .signature = agent_.batch,
                               .replay = replay_,
@@ -363,13 +364,13 @@ class AgentTopology {
   void add_channels(Topology& topology) const {
     // With several shards of replay there are as many pairs for the same data.
     const auto ahead = [&](std::int64_t frames, std::int64_t least) {
-      return std::max(frames / options_.replay.shards, least);
+      return std::max(frames / replay_shards(options_), least);
     };
     const std::string actor = name(kActorRole), learner = name(kLearnerRole), parameters = name(kParametersRole),
                       evaluator = name(kEvaluatorRole), replay = name(kReplayRole), inference = name(kInferenceRole);
-    const bool on_gpu = replay_on_gpu(options_);
+    const bool held = on_gpu(options_.replay);  // by the learners
     std::vector<ChannelSpec> channels = {
-        {actor, "trajectories", on_gpu ? learner : replay, "trajectories", ahead(kTrajectoriesAhead, 1)},
+        {actor, "trajectories", held ? learner : replay, "trajectories", ahead(kTrajectoriesAhead, 1)},
         {learner, "updates", parameters, "updates", 1},
         {parameters, "refused", learner, "refused", 1},
         {parameters, "parameters", evaluator, "parameters", 1},
@@ -378,7 +379,7 @@ class AgentTopology {
         {actor, "steps", metrics_, metrics_port(options_, "steps"), 1},
         evaluations_channel(evaluator, metrics_),
     };
-    if (!on_gpu) {
+    if (!held) {
       const std::int64_t batches = launches_ ? learner::kStepsPerLaunch : kBatchesAhead;
       channels.push_back({replay, "batches", learner, "batches", ahead(batches, 2)});
       channels.push_back({learner, "priorities", replay, "priorities", kBatchesAhead});

@@ -40,10 +40,10 @@ std::string replay_mistake(const actors::ReplayOptions& replay, bool nodes) {
         "the table: expected \"auto\" or \"off\", or a run over processes",
         replay.durability);
   }
-  const bool journal = nodes && replay.durability != "off", gpu = replay.device != "cpu";
+  const bool journal = nodes && replay.durability != "off", gpu = on_gpu(replay);
   const std::string who = journal
                               ? fmt::format("replay's journal (durability \"{}\", over processes)", replay.durability)
-                          : gpu ? "a table on " + replay.device
+                          : gpu ? "a table on " + replay.device[0]
                                 : "";
   if (!who.empty() && replay.remover != "fifo") {
     return fmt::format("replay.remover: got \"{}\", but {} wants items to leave in their order: expected \"fifo\"{}",
@@ -55,7 +55,7 @@ std::string replay_mistake(const actors::ReplayOptions& replay, bool nodes) {
   }
   if (gpu && (replay.sampler == "max_heap" || replay.sampler == "min_heap")) {
     return fmt::format("replay.sampler: got \"{}\", but a table on {} has no heaps: expected another one",
-                       replay.sampler, replay.device);
+                       replay.sampler, replay.device[0]);
   }
   return {};
 }

@@ -13,6 +13,7 @@ namespace {
 class TableFeed final : public learner::DeviceFeed {
  public:
   TableFeed(replay::GpuTable& table, std::int64_t batch) : table_(table), batch_(batch) {}
+  ~TableFeed() override { (void)table_.end_launches(); }  // of a GPU that is lost the next call says so
 
   /// Where the program wants its inputs, and puts the new priorities.
   Status find_places(const learner::Program& program, double importance_exponent, const std::string& priority_output) {
@@ -69,21 +70,18 @@ class GpuReplayFeed final : public Feed {
                    fmt::format("{}: replay is to be on the trainer's GPU, but the trainer is on {}", identity_.name(),
                                learner::to_string(program.device()))};
     }
-    replay::GpuTable* table = nullptr;
     const auto make_table = [&](replay::TableOptions made) -> Result<std::unique_ptr<replay::Table>> {
       TROUPE_ASSIGN(auto on_gpu, replay::GpuTable::make(std::move(made), gpu));
-      table = on_gpu.get();
+      table_ = on_gpu.get();
       return std::unique_ptr<replay::Table>(std::move(on_gpu));
     };
     TROUPE_ASSIGN(intake_, ReplayIntake::make(options_.replay, identity_, make_table));
-    TROUPE_TRY(
-        feed_from(*table, options_.replay.batch, options_.importance_exponent, options_.priority_output, program));
-    log::info("{}: replay on {}, for {} items", identity_.name(), gpu->name(), table->options().max_items);
-    if (Stacks(table->options().signature).any()) {
+    log::info("{}: replay on {}, for {} items", identity_.name(), gpu->name(), table_->options().max_items);
+    if (Stacks(table_->options().signature).any()) {
       log::warn("TRP-W303 {}: replay on {} holds whole stacks, {} bytes an item; on the host each plane is kept once",
-                identity_.name(), gpu->name(), row_bytes(table->options().signature));
+                identity_.name(), gpu->name(), row_bytes(table_->options().signature));
     }
-    return {};
+    return attach_to(program);
   }
   /// Waits for the launch under way, which uses the table.
   void disconnect(learner::Replicator& replicator) override {
@@ -101,6 +99,7 @@ class GpuReplayFeed final : public Feed {
         std::min({most, std::int64_t{replicator.steps_per_launch()}, replay::kMostLaunchDraws / batch});
     const std::int64_t steps = intake_->table().sampleable(wanted * batch) / batch;
     if (steps == 0) return std::int64_t{0};
+    if (!replicator.program().has_feed()) TROUPE_TRY(attach_to(replicator.program()));
     TROUPE_TRY(replicator.begin(static_cast<int>(steps)));
     return steps;
   }
@@ -114,11 +113,16 @@ class GpuReplayFeed final : public Feed {
   void committed() override { intake_->committed(); }
 
  private:
+  Status attach_to(learner::Program& program) {
+    return feed_from(*table_, options_.replay.batch, options_.importance_exponent, options_.priority_output, program);
+  }
+
   const GpuReplayFeedOptions options_;
   const RoleIdentity identity_;
   learner::BatchSlot slot_;
   std::unique_ptr<learner::Replica> replica_;
   std::unique_ptr<ReplayIntake> intake_;
+  replay::GpuTable* table_ = nullptr;  ///< the intake's
 };
 
 }  // namespace

@@ -3,6 +3,11 @@
 // table there, and a launch draws, steps and sets priorities as often as it has steps, without the host. So a step sees
 // the priorities of the one before, which replay of a role of its own hears of some batches later. The table lives and
 // dies with the trainer, whose part of a checkpoint holds it.
+//
+// Of a group each trainer has a table of its own, which is a shard of the whole (replay/shards.hpp) whatever the others
+// hold, and draws its rows of a step from there: a batch is then drawn in strata of equal size, one a shard. Env actors
+// deal out their trajectories, first to whoever has room. A trainer whose shard admits no batch keeps the others
+// waiting, as any member of a group does that has no input.
 #include <cstdint>
 #include <memory>
 #include <string>

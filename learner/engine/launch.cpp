@@ -207,6 +207,8 @@ Status Program::attach(std::shared_ptr<DeviceFeed> feed) {
   return {};
 }
 
+bool Program::has_feed() const { return impl_->feed != nullptr; }
+
 Result<DeviceSpan> Program::device_input(std::string_view name) const {
   TROUPE_ASSIGN(const FeedTarget* const target, feed_target("device_input", *impl_));
   TROUPE_ASSIGN(const std::size_t index, find("device_input", impl_->host.inputs, name));

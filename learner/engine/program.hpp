@@ -159,6 +159,7 @@ class Program {
   /// Programs on a GPU: from now on `feed` fills the inputs of launches; null: batches are staged and bound as before.
   /// Errors: kInvalidArgument on a processor, while a launch is under way or something is staged.
   Status attach(std::shared_ptr<DeviceFeed> feed);
+  bool has_feed() const;
   /// What a feed has to know. Errors: kNotFound; kInvalidArgument on a processor.
   Result<DeviceSpan> device_input(std::string_view name) const;
   Result<DeviceSpan> device_output(std::string_view name) const;

@@ -236,15 +236,29 @@ Status MultiWorker::stage() {
 
 Status MultiWorker::begin() {
   if (!taken_) return Error{Code::kInvalidArgument, "begin: nothing is staged; stage() comes first"};
-  collectives::Activity& activity = options_.communicator->activity();
-  activity.begin_step(program_->step());
+  options_.communicator->activity().begin_step(program_->step());
   TROUPE_TRY(agree_on_rows());
-  activity.enter("compute");
+  TROUPE_TRY(program_->bind(*taken_));
+  TROUPE_TRY(take_step([this] { return program_->run(); }));
+  taken_.reset();
+  return {};
+}
+
+Status MultiWorker::begin(int steps) {
+  if (steps != 1) return Error{Code::kInvalidArgument, fmt::format("begin: got {} steps, expected 1", steps)};
+  options_.communicator->activity().begin_step(program_->step());
+  return take_step([this]() -> Status {
+    TROUPE_TRY(program_->begin(1));
+    TROUPE_TRY(program_->finish());
+    return {};
+  });
+}
+
+Status MultiWorker::take_step(const std::function<Status()>& run) {
+  options_.communicator->activity().enter("compute");
   if (context_.replica_count > 1)
     TROUPE_TRY(keep_consistent(*program_, *options_.communicator, options_.check_every_steps));
-  TROUPE_TRY(program_->bind(*taken_));
-  TROUPE_TRY(but_not_unavailable(program_->run()));
-  taken_.reset();
+  TROUPE_TRY(but_not_unavailable(run()));
   ++inputs_;
   stepped_ = true;
   return {};

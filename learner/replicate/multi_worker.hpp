@@ -14,6 +14,7 @@
 // that have gone, so a new epoch begins with a whole update.
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -64,6 +65,8 @@ class MultiWorker final : public Replicator {
   /// Errors: kOutOfRange when the input of all members has ended; collectives::epoch_is_over(): nothing has changed,
   /// and the step stays staged for the next epoch, unless that has another share of the batch. Never kUnavailable.
   Status begin() override;
+  /// One step, of a feed. Errors: as above, but after the end of an epoch the feed is asked anew.
+  Status begin(int steps) override;
   Status finish() override;
   Program& program() override { return *program_; }
   BatchView batch() const override { return last_; }
@@ -84,6 +87,8 @@ class MultiWorker final : public Replicator {
   Status receive_state(int from);
   /// Of inputs that end: whether any member has rows, which all find out together.
   Status agree_on_rows();
+  /// With its input there.
+  Status take_step(const std::function<Status()>& run);
 
   Replica& replica_;
   MultiWorkerOptions options_;

@@ -42,8 +42,8 @@ class Replicator {
   /// most as long as its collectives' timeouts. Errors: those of Program::run(); after one that no epoch mends, the
   /// replicas must be restored from a checkpoint.
   virtual Status begin() = 0;
-  /// The same with a feed attached to program(), which fills the inputs of `steps` steps on the GPU. Errors:
-  /// kInvalidArgument when replicas need their own inputs.
+  /// The same with a feed attached to program(), which fills the inputs of `steps` steps on the GPU. A group of another
+  /// size has another program, without a feed. Errors: kInvalidArgument when replicas need their own inputs.
   virtual Status begin(int steps);
   /// Whether finish() would return at once.
   virtual bool finished() { return true; }

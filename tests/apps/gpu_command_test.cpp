@@ -216,6 +216,33 @@ TEST_F(GpuGroup, LearnersOfD4pgMeetTheSameWay) {
   EXPECT_THAT(log("a"), ContainsRegex("learner-0: gradients by NCCL [0-9.]+ on cuda:0, cuda:1"));
 }
 
+TEST_F(GpuGroup, EachLearnerHoldsAShardOfReplayInItsGpu) {
+  const std::string two =
+      " --set learner.count=2 --set learner.device='[\"cuda:0\", \"cuda:1\"]' --set replay.device='[\"cuda:0\", "
+      "\"cuda:1\"]' --set replay.sampler=prioritized --set replay.tolerance=0.2 --set replay.max_items=900 --set "
+      "max_env_steps=6000";
+  const ProgramResult run = on_gpus("train small.toml --run-dir a" + two);
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(log("a"), HasSubstr("learner-0: replay on cuda:0, for 450 items"));
+  EXPECT_THAT(log("a"), HasSubstr("learner-1: replay on cuda:1, for 450 items"));
+  if (kHasNccl) EXPECT_THAT(log("a"), HasSubstr("learner-0: gradients by NCCL"));
+  // Half a sample for each item that either of them has inserted, but those on their way when the run ends.
+  const auto steps = nlohmann::json::parse(file_text(path() / "a/summary.json"))["learner_steps"].get<double>();
+  EXPECT_GT(steps, 0.75 * 0.5 * 6000 / 16);
+  EXPECT_LT(steps, 1.05 * 0.5 * 6000 / 16);
+  const ProgramResult resumed = on_gpus("train small.toml --resume a" + two + " --set max_env_steps=6500");
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_THAT(log("a"), HasSubstr("learner-1: goes on from step"));
+  const ProgramResult alone = on_gpus("train small.toml --resume a" + two + " --set learner.count=1");
+  EXPECT_THAT(alone.err, HasSubstr("learner.count: got 1, but a has 2, which is the same for all of a run"));
+  for (const char* const again : {"b", "c"}) {
+    const ProgramResult same =
+        on_gpus(fmt::format("train small.toml --deterministic --run-dir {}{} --set max_env_steps=3000", again, two));
+    ASSERT_EQ(same.exit_code, 0) << same.err;
+  }
+  EXPECT_EQ(file_text(path() / "b/evaluations.csv"), file_text(path() / "c/evaluations.csv"));
+}
+
 TEST_F(GpuCommand, AutoSaysWhatItHasChosenAndWhy) {
   const ProgramResult gpu = on_gpus("train small.toml --run-dir a --set learner.device=auto");
   ASSERT_EQ(gpu.exit_code, 0) << gpu.err;
@@ -275,6 +302,18 @@ TEST_F(GpuCommand, OneOfTwoLearnersLosesItsGpuAndTheOtherGoesOn) {
   EXPECT_THAT(out, HasLine("learner-[01] . [^\n]*TRP-E152 learner-[01]: cuda:[01] "));
   EXPECT_THAT(out, ContainsRegex("group learner: epoch 1.[0-9]+ of learner-0, learner-1\n(.|\n)*"
                                  "group learner: epoch 1.[0-9]+ of learner-[01]\n(.|\n)*"
+                                 "group learner: epoch 1.[0-9]+ of learner-0, learner-1\n"));
+}
+
+// The other one's step is compiled for a group of one, and then for two again, and is fed from the same table.
+TEST_F(GpuCommand, OneOfTwoLearnersWithReplayInItsGpuComesBackWithItsShard) {
+  const std::string out = lose_gpu_of("learner-[01]",
+                                      "--set learner.count=2 --set placement.learner.nodes=2 "
+                                      "--set 'learner.device=[\"cuda:0\", \"cuda:1\"]' "
+                                      "--set 'replay.device=[\"cuda:0\", \"cuda:1\"]' --set replay.tolerance=0.2");
+  EXPECT_THAT(out, HasLine("learner-[01] . [^\n]*TRP-E152 learner-[01]: cuda:[01] "));
+  EXPECT_THAT(out, HasLine("learner-[01] . [^\n]*TRP-I301 learner-[01]: [1-9][0-9]* items recovered"));
+  EXPECT_THAT(out, ContainsRegex("group learner: epoch 1.[0-9]+ of learner-[01]\n(.|\n)*"
                                  "group learner: epoch 1.[0-9]+ of learner-0, learner-1\n"));
 }
 

@@ -201,7 +201,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   EXPECT_EQ(o.agents[0].replay.priority_exponent, 0.24);
   EXPECT_TRUE(o.agents[0].replay.external);
   EXPECT_EQ(o.agents[0].replay.durability, "durable");
-  EXPECT_EQ(o.agents[0].replay.device, "cpu");
+  EXPECT_EQ(o.agents[0].replay.device, std::vector<std::string>{"cpu"});
   EXPECT_EQ(o.agents[0].learner.batch_size, 56);
   EXPECT_EQ(o.agents[0].learner.replicator, "central_storage");
   EXPECT_EQ(o.agents[0].learner.ps_shards, 57);
@@ -259,9 +259,22 @@ TEST(TrainSchema, ReportsWhatOnlySeveralKeysTogetherGetWrong) {
             "block actors and learner for ever: expected at least 3312 for 23 replay.shards");
   EXPECT_EQ(message_of(env + "[replay]\ndevice = 'cuda:1'\n[learner]\ndevice = 'cuda:1'"), "ok");
   EXPECT_EQ(message_of(env + "[replay]\ndevice = 'cuda:1'\n[learner]\ndevice = ['cuda:0', 'cuda:1']\ncount = 2"),
-            "f:3: replay.device must be cpu, or cuda:N with that alone as learner.device, learner.count = 1, no "
-            "parameter server and replay.shards = 1: got \"cuda:1\" with learner.device \"cuda:0\", \"cuda:1\", 2 "
-            "learners, learner.replicator \"multi_worker\" and 1 shards");
+            "f:3: replay.device must be cpu, or what learner.device is, with GPUs alone, replay.shards = 1 and, of "
+            "several learners, learner.replicator = \"multi_worker\": got \"cuda:1\" with learner.device \"cuda:0\", "
+            "\"cuda:1\", 1 shards, 2 learners and learner.replicator \"multi_worker\"");
+  const std::string gpus = env + "[replay]\ndevice = ['cuda:0', 'cuda:1']\n";
+  const std::string learners = "[learner]\ndevice = ['cuda:0', 'cuda:1']\ncount = 2\n";
+  EXPECT_EQ(message_of(gpus + learners), "ok");
+  EXPECT_EQ(message_of(env + "[replay]\ndevice = 'cuda:0'\n[learner]\ndevice = 'cuda:0'\ncount = 2"), "ok");
+  EXPECT_THAT(message_of(gpus + learners + "replicator = 'multi_device'"),
+              ::testing::StartsWith("f:3: replay.device must be cpu"));
+  EXPECT_THAT(message_of(gpus + "shards = 2\n" + learners), ::testing::StartsWith("f:3: replay.device must be cpu"));
+  EXPECT_THAT(
+      message_of(env + "[replay]\ndevice = ['cpu', 'cuda:1']\n[learner]\ndevice = ['cpu', 'cuda:1']\ncount = 2"),
+      ::testing::StartsWith("f:3: replay.device must be cpu"));
+  EXPECT_EQ(message_of(gpus + "tolerance = 0.008\n" + learners),
+            "f:4: replay.min_items * replay.tolerance * replay.samples_per_insert = 256 samples of error buffer would "
+            "block actors and learner for ever: expected at least 288 for 2 learners");
   EXPECT_THAT(message_of(env + "[replay]\ndevice = 'cuda:1'\n[learner]\ndevice = 'cuda:1'\nreplicator = "
                                "'parameter_server'"),
               ::testing::StartsWith("f:3: replay.device must be cpu"));
