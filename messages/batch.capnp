@@ -21,10 +21,16 @@ struct Batch {
 
   # Of rows that are sequences, whose columns are [longest, ...]: steps of each, zeros behind them. Empty: of others.
   lengths @10 :List(Int32);
+
+  # Of the table when the batch was drawn, since it was made:
+  tableBytes @11 :Int64;             # of its items
+  tableInserts @12 :Int64;
+  tableSamples @13 :Int64;
+  tableEvictions @14 :Int64;         # by its remover or by the number of draws
 }
 
 struct SampleRequest {
-  rows @0 :Int64;       # of the batch, which is the answer
+  rows @0 :Int64;       # of the batch, which is the answer; 0: at once, for what it says of the table
   timeoutMs @1 :UInt32; # after which nobody waits for it any more
   table @2 :Text;       # empty: there is one
 }

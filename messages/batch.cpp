@@ -37,11 +37,22 @@ Status check_lengths(std::span<const std::int32_t> lengths, const Signature& sig
 Result<std::unique_ptr<const Parsed>> validate(schema::Envelope::Reader root) {
   const auto message = root.getBatch();
   auto result = std::make_unique<Content>();
-  result->info = {message.getSequence(), message.getTableItems(), message.getTableMass()};
+  result->info = {.sequence = message.getSequence(),
+                  .table_items = message.getTableItems(),
+                  .table_mass = message.getTableMass(),
+                  .table_bytes = message.getTableBytes(),
+                  .table_inserts = message.getTableInserts(),
+                  .table_samples = message.getTableSamples(),
+                  .table_evictions = message.getTableEvictions()};
   const std::string where = fmt::format("batch {}", result->info.sequence);
-  if (result->info.table_items < 0) {
-    return Error{Code::kInvalidArgument,
-                 fmt::format("{}: got {} table items, expected >= 0", where, result->info.table_items)};
+  const SampledBatchInfo& info = result->info;
+  for (const auto& [what, count] : {std::pair{"items", info.table_items},
+                                    {"bytes", info.table_bytes},
+                                    {"inserts", info.table_inserts},
+                                    {"samples", info.table_samples},
+                                    {"evictions", info.table_evictions}}) {
+    if (count >= 0) continue;
+    return Error{Code::kInvalidArgument, fmt::format("{}: got {} table {}, expected >= 0", where, count, what)};
   }
   if (!(result->info.table_mass >= 0) || !std::isfinite(result->info.table_mass)) {
     return Error{Code::kInvalidArgument, fmt::format("{}: got a table mass of {}, expected it finite and >= 0", where,
@@ -106,7 +117,7 @@ Result<SampledBatchBuilder> SampledBatchBuilder::make(FramePool& pool, std::shar
   TROUPE_TRY(check_columns(*signature, rows, "batch"));
   const auto count = static_cast<std::size_t>(rows);
   const auto size = static_cast<unsigned>(rows);
-  constexpr std::size_t kStructWords = 17;  // root pointer, Envelope, Batch
+  constexpr std::size_t kStructWords = 21;  // root pointer, Envelope, Batch
   constexpr std::size_t kRowLists = 6;      // at most one word a row each
   TROUPE_ASSIGN(MessageWriter writer,
                 MessageWriter::make(pool, kStructWords + column_head_words(*signature) + kRowLists * count,
@@ -134,6 +145,10 @@ Frame SampledBatchBuilder::finish(const SampledBatchInfo& info) && {
   impl->message.setSequence(info.sequence);
   impl->message.setTableItems(info.table_items);
   impl->message.setTableMass(info.table_mass);
+  impl->message.setTableBytes(info.table_bytes);
+  impl->message.setTableInserts(info.table_inserts);
+  impl->message.setTableSamples(info.table_samples);
+  impl->message.setTableEvictions(info.table_evictions);
   impl->message.setRows(impl->columns.rows);
   auto content = std::make_unique<Content>();
   content->info = info;

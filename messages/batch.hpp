@@ -15,6 +15,8 @@ struct SampledBatchInfo {
   std::uint64_t sequence = 0;    ///< counts the batches that this replay has sent
   std::int64_t table_items = 0;  ///< items in the table when the batch was drawn
   double table_mass = 0;         ///< what the sampler's weights summed to then: probability = weight / mass
+  /// As replay::TableInfo has them, when the batch was drawn.
+  std::int64_t table_bytes = 0, table_inserts = 0, table_samples = 0, table_evictions = 0;
 };
 
 /// Per-row facts, each `rows` long. Borrowed from a frame.

@@ -82,9 +82,9 @@ Status check(const StepsRequest& request) {
 
 Status check(const SampleRequest& request) {
   TROUPE_TRY(check_text(request.table, "sample request: table"));
-  if (request.rows >= 1 && request.rows <= kMostSampleRows) return {};
+  if (request.rows >= 0 && request.rows <= kMostSampleRows) return {};
   return Error{Code::kInvalidArgument,
-               fmt::format("sample request: rows: got {}, expected 1..{}", request.rows, kMostSampleRows)};
+               fmt::format("sample request: rows: got {}, expected 0..{}", request.rows, kMostSampleRows)};
 }
 
 Status check(const StepsGrant& grant) {

@@ -73,7 +73,7 @@ struct StepsGrant {
 
 /// Client to replay, for a batch of so many rows. Schema: batch.capnp.
 struct SampleRequest {
-  std::int64_t rows = 0;         ///< 1..kMostSampleRows
+  std::int64_t rows = 0;         ///< 0..kMostSampleRows; 0: at once, for what the answer says of the table
   std::uint32_t timeout_ms = 0;  ///< after which nobody waits for it any more
   std::string table = {};        ///< empty: there is one
 };

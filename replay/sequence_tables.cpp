@@ -312,7 +312,7 @@ Result<Key> SequenceTables::insert(Writer number, std::size_t table, std::int64_
 
 Result<Sequences> SequenceTables::sample(std::size_t table, std::int64_t rows) {
   TROUPE_TRY(check(table));
-  if (rows < 1) return Error{Code::kInvalidArgument, fmt::format("sample of {} items, expected at least 1", rows)};
+  if (rows < 0) return Error{Code::kInvalidArgument, fmt::format("sample of {} items, expected 0 or more", rows)};
   const auto count = static_cast<std::size_t>(rows);
   std::array<std::vector<std::int64_t>, 3> columns;
   MutableBatchView out{.signature = &options_.tables[table].signature, .rows = rows, .columns = {}};
@@ -320,8 +320,9 @@ Result<Sequences> SequenceTables::sample(std::size_t table, std::int64_t rows) {
     column.resize(count);
     out.columns.push_back(std::as_writable_bytes(std::span(column)));
   }
-  Sequences drawn{.items = std::vector<SampledItem>(count), .ranges = {}, .table = table};
-  TROUPE_TRY(tables_[table]->sample(out, drawn.items));
+  Sequences drawn{
+      .items = std::vector<SampledItem>(count), .ranges = {}, .longest = patterns_[table].least, .table = table};
+  if (rows > 0) TROUPE_TRY(tables_[table]->sample(out, drawn.items));
   for (std::size_t i = 0; i < count; ++i) {
     drawn.ranges.push_back(range_of(PackedItem{columns[0][i], columns[1][i], columns[2][i]}));
     drawn.longest = std::max(drawn.longest, drawn.ranges.back().count);

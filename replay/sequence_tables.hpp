@@ -84,7 +84,8 @@ class SequenceTables {
   /// than reach(), fewer than its pattern names, a priority); kUnavailable (the table's insert_blocker).
   Result<Key> insert(Writer writer, std::size_t table, std::int64_t steps, double priority);
 
-  /// Draws items of a table, all or none. Errors: kInvalidArgument; kUnavailable (the table's sample_blocker).
+  /// Draws items of a table, all or none; rows 0: none, for a batch as long as the shortest item there may be. Errors:
+  /// kInvalidArgument; kUnavailable (the table's sample_blocker).
   Result<Sequences> sample(std::size_t table, std::int64_t rows);
   /// Columns of a batch of drawn items, those of the table's pattern: [steps of the longest, ...] each.
   Signature batch_signature(const Sequences& drawn) const;

@@ -106,11 +106,11 @@ Result<Frame> ReplayActor::draw(RoleContext& context, std::int64_t count) {
   replay::Table& table = intake_->table();
   items_.resize(static_cast<std::size_t>(count));
   TROUPE_ASSIGN(auto builder, messages::SampledBatchBuilder::make(context.pool(), intake_->signature(), count));
-  const std::int64_t items = table.info().items;
-  TROUPE_ASSIGN(const double mass, table.mass());
-  TROUPE_TRY(table.sample(builder.columns(), items_));
+  TROUPE_ASSIGN(const messages::SampledBatchInfo info, about(table, batches_));
+  if (count > 0) TROUPE_TRY(table.sample(builder.columns(), items_));
   describe(items_, builder.rows());
-  return std::move(builder).finish({batches_++, items, mass});
+  ++batches_;
+  return std::move(builder).finish(info);
 }
 
 void ReplayActor::take_requests(RoleContext& context) {
@@ -129,7 +129,7 @@ Result<bool> ReplayActor::serve(RoleContext& context) {
   TROUPE_ASSIGN(Frame batch, draw(context, rows));
   asked_.front().answer(std::move(batch));
   asked_.pop_front();
-  clients_turn_ = false;
+  if (rows > 0) clients_turn_ = false;
   return true;
 }
 

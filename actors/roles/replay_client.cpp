@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include <troupe/actors/roles/sampled_rows.hpp>
 #include <troupe/messages/trajectory.hpp>
 #include <troupe/replay/journal.hpp>
 
@@ -48,7 +49,7 @@ RoleSpec external_role(std::string name, RoleFactory make) {
 
 /// What a thread wants. The instance does it and says so under the client's lock.
 struct ReplayClient::Work {
-  enum class Kind { kInsert, kSample, kPriorities } kind = Kind::kInsert;
+  enum class Kind { kInsert, kSample, kInfo, kPriorities } kind = Kind::kInsert;
   // What is sent, made on the caller's thread out of values that it owns.
   const BatchView* rows = nullptr;
   std::span<const double> priorities;
@@ -94,6 +95,8 @@ class ReplayClient::Instance final : public Role {
         return insert(context, *work);
       case Work::Kind::kSample:
         return sample(context, work);
+      case Work::Kind::kInfo:
+        return ask(context, work, work->shard);
       case Work::Kind::kPriorities:
         return set_priorities(context, *work);
     }
@@ -142,15 +145,20 @@ class ReplayClient::Instance final : public Role {
       if (mix_.shards()[shard].items == 0) mix_.observe(shard, 1, 1);  // nothing is known of it yet
     }
     const auto shard = mix_.pick(ready);
-    if (!shard) return false;
+    return shard && ask(context, work, *shard);
+  }
+
+  bool ask(RoleContext& context, const std::shared_ptr<Work>& work, std::size_t shard) {
+    Caller& caller = context.caller("samples");
+    if (!caller.ready(shard)) return false;
     const auto timeout_ms = std::chrono::ceil<std::chrono::milliseconds>(work->timeout).count();
     auto request = messages::make_sample_request(
         context.pool(),
         {work->sample_rows, static_cast<std::uint32_t>(std::clamp<std::int64_t>(timeout_ms, 1, 1 << 30))});
     if (!request.ok()) return end(*work, request.error());
     work->sent = true;
-    caller.call_to(*shard, std::move(request).value(), work->timeout,
-                   [this, work, shard = *shard](Result<Frame> answer) { drawn(*work, shard, std::move(answer)); });
+    caller.call_to(shard, std::move(request).value(), work->timeout,
+                   [this, work, shard](Result<Frame> answer) { drawn(*work, shard, std::move(answer)); });
     return true;
   }
 
@@ -240,6 +248,23 @@ Result<ReplayBatch> ReplayClient::sample(std::int64_t rows, Duration timeout) {
   work->sample_rows = rows;
   TROUPE_TRY(do_it(work, timeout));
   return *std::move(work->drawn);
+}
+
+Result<replay::TableInfo> ReplayClient::info(Duration timeout) {
+  replay::TableInfo whole;
+  for (std::size_t shard = 0; shard < shards_; ++shard) {
+    const auto work = std::make_shared<Work>();
+    work->kind = Work::Kind::kInfo;
+    work->shard = shard;
+    TROUPE_TRY(do_it(work, timeout));
+    const replay::TableInfo info = table_info(work->drawn->batch.info());
+    whole.items += info.items;
+    whole.bytes += info.bytes;
+    whole.inserts += info.inserts;
+    whole.samples += info.samples;
+    whole.evictions += info.evictions;
+  }
+  return whole;
 }
 
 Status ReplayClient::update_priorities(std::size_t shard, messages::PriorityUpdate update, Duration timeout) {

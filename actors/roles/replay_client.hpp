@@ -18,6 +18,7 @@
 #include <troupe/messages/batch.hpp>
 #include <troupe/messages/reports.hpp>
 #include <troupe/replay/shards.hpp>
+#include <troupe/replay/table.hpp>
 
 namespace troupe::actors {
 
@@ -45,6 +46,8 @@ class ReplayClient {
   /// A batch of so many rows, from the shards in proportion to their mass. Errors also: kInvalidArgument, and for more
   /// rows than the rate limiter could ever admit kCancelled.
   Result<ReplayBatch> sample(std::int64_t rows, Duration timeout);
+  /// What replay holds and what it has done, of all shards together.
+  Result<replay::TableInfo> info(Duration timeout);
   /// Sets the priorities of items of one shard. Errors also: kInvalidArgument, kShapeMismatch.
   Status update_priorities(std::size_t shard, messages::PriorityUpdate update, Duration timeout);
 

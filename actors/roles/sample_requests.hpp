@@ -31,9 +31,13 @@ void take_sample_requests(RoleContext& context, TableOf table_of) {
       TROUPE_ASSIGN(const auto request, messages::read_sample_request(frame));
       TROUPE_ASSIGN(const auto found, table_of(request.table));
       const auto& [table, asked] = found;
+      const Duration until = context.clock().now() + std::chrono::milliseconds(request.timeout_ms);
+      if (request.rows == 0) {  // nothing to wait for
+        asked->push_front({0, until, std::move(answer)});
+        return {};
+      }
       TROUPE_TRY(replay::check_batch_sizes(table->options().limiter, 1, request.rows));
-      asked->push_back(
-          {request.rows, context.clock().now() + std::chrono::milliseconds(request.timeout_ms), std::move(answer)});
+      asked->push_back({request.rows, until, std::move(answer)});
       return {};
     };
     if (const Status good = put(); !good.ok()) context.refuse("samples", good.error());

@@ -235,9 +235,7 @@ Result<bool> SequenceReplay::serve(RoleContext& context) {
 }
 
 Result<Frame> SequenceReplay::draw(RoleContext& context, std::size_t number, std::int64_t count) {
-  const replay::Table& table = tables_->table(number);
-  const std::int64_t items = table.info().items;
-  TROUPE_ASSIGN(const double mass, table.mass());
+  TROUPE_ASSIGN(const messages::SampledBatchInfo info, about(tables_->table(number), batches_));
   TROUPE_ASSIGN(const replay::Sequences drawn, tables_->sample(number, count));
   auto builder = messages::SampledBatchBuilder::make(
       context.pool(), std::make_shared<const Signature>(tables_->batch_signature(drawn)), count, true);
@@ -250,7 +248,8 @@ Result<Frame> SequenceReplay::draw(RoleContext& context, std::size_t number, std
   }
   tables_->release(drawn);
   if (!builder.ok()) return builder.error();
-  return std::move(*builder).finish({batches_++, items, mass});
+  ++batches_;
+  return std::move(*builder).finish(info);
 }
 
 std::string SequenceReplay::waiting_for() const {

@@ -18,6 +18,7 @@
 
 #include <troupe/core/error.hpp>
 #include <troupe/core/tensor.hpp>
+#include <troupe/replay/table.hpp>
 
 namespace troupe::python {
 
@@ -44,6 +45,17 @@ using Column = std::tuple<std::string, std::string, std::vector<std::int64_t>>;
 
 inline Column column_of(const TensorSpec& tensor) {
   return {tensor.name, std::string(to_string(tensor.dtype)), {tensor.shape.dims().begin(), tensor.shape.dims().end()}};
+}
+
+/// As Table.info has it.
+inline nb::dict dict_of(const replay::TableInfo& info) {
+  nb::dict numbers;
+  numbers["items"] = info.items;
+  numbers["bytes"] = info.bytes;
+  numbers["inserts"] = info.inserts;
+  numbers["samples"] = info.samples;
+  numbers["evictions"] = info.evictions;
+  return numbers;
 }
 
 /// An array of any type, as bytes.

@@ -145,6 +145,12 @@ class Client {
                           batch.info().table_items);
   }
 
+  nb::dict info(double timeout_s) {
+    const auto told = without_lock([&] { return client_->info(from_seconds(timeout_s)); });
+    if (!told.ok()) or_raise_timeout("info", told.error());
+    return dict_of(*told);
+  }
+
   void update_priorities(const Keys& keys, const Doubles& priorities, double timeout_s) {
     if (keys.size() != priorities.size()) {
       raise({Code::kShapeMismatch, "update_priorities: " + std::to_string(priorities.size()) + " priorities for " +
@@ -231,6 +237,7 @@ void bind_client(nb::module_& m) {
       .def("sample", &Client::sample, "rows"_a, "timeout"_a,
            "A list of the columns, keys, probabilities, priorities, times sampled, and how many items the shard had. "
            "Without Python's lock. Raises as insert().")
+      .def("info", &Client::info, "timeout"_a, "As Table's, of all shards together. Raises as insert().")
       .def("update_priorities", &Client::update_priorities, "keys"_a, "priorities"_a, "timeout"_a,
            "Sends them when there is room. Raises as insert().")
       .def("erase", &Client::erase, "keys"_a, "timeout"_a, "As update_priorities().")

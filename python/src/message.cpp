@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include <troupe/actors/roles/sampled_rows.hpp>
 #include <troupe/core/stacks.hpp>
 #include <troupe/messages/batch.hpp>
 #include <troupe/messages/message_type.hpp>
@@ -27,6 +28,8 @@ nb::object make(const char* type, nb::kwargs fields) {
 
 Result<nb::object> batch_of(const Frame& frame) {
   TROUPE_ASSIGN(const auto batch, messages::read_batch(frame));
+  if (batch.columns().rows == 0)
+    return nb::object(dict_of(actors::table_info(batch.info())));  // it was asked for alone
   nb::kwargs fields;
   fields["data"] = dict_of_columns(batch.columns());
   fields["keys"] = copied(batch.rows().keys);

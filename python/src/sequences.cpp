@@ -46,6 +46,7 @@ class SequenceTables {
 
   /// (columns, lengths, keys, probabilities, priorities, times sampled, items in the table), arrays of their own.
   nb::tuple sample(std::size_t table, std::int64_t rows, double timeout_s) {
+    if (rows < 1) raise({Code::kInvalidArgument, "sample of " + std::to_string(rows) + " items, expected at least 1"});
     const auto drawn =
         value_or_raise(waiting_.when_admitted("sample", timeout_s, [&] { return tables_->sample(table, rows); }));
     const std::size_t count = drawn.items.size();
@@ -98,9 +99,7 @@ class SequenceTables {
     const auto lock = waiting_.lock();
     const replay::SequenceInfo info = tables_->info();
     nb::list tables;
-    for (const replay::TableInfo& table : info.tables) {
-      tables.append(nb::make_tuple(table.items, table.bytes, table.inserts, table.samples, table.evictions));
-    }
+    for (const replay::TableInfo& table : info.tables) tables.append(dict_of(table));
     return nb::make_tuple(tables, info.steps, info.bytes, info.writers, info.episodes);
   }
 

@@ -176,9 +176,9 @@ class Table {
     const auto lock = waiting_.lock();
     return table_->sampleable(wanted);
   }
-  replay::TableInfo info() const {
+  nb::dict info() const {
     const auto lock = waiting_.lock();
-    return table_->info();
+    return dict_of(table_->info());
   }
 
   nb::list save() const {
@@ -230,13 +230,7 @@ void bind_table(nb::module_& m) {
       .def("reset", &Table::reset)
       .def("insertable", &Table::insertable, "wanted"_a, "How many rows at most may be inserted at once now.")
       .def("sampleable", &Table::sampleable, "wanted"_a, "How many rows at most may be sampled at once now.")
-      .def_prop_ro(
-          "info",
-          [](const Table& self) {
-            const replay::TableInfo info = self.info();
-            return std::tuple(info.items, info.bytes, info.inserts, info.samples, info.evictions);
-          },
-          "Items, bytes of them, inserts, samples, evictions.")
+      .def_prop_ro("info", &Table::info, "Items, bytes of them, inserts, samples, evictions.")
       .def("save", &Table::save, "One consistent image: chunks of bytes.")
       .def("restore", &Table::restore, "chunks"_a,
            "Takes an image of a table of the same kind. Raises TroupeError, and the table is as it was.");

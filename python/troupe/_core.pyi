@@ -154,7 +154,7 @@ class Table:
         """How many rows at most may be sampled at once now."""
 
     @property
-    def info(self) -> tuple[int, int, int, int, int]:
+    def info(self) -> dict:
         """Items, bytes of them, inserts, samples, evictions."""
 
     def save(self) -> list:
@@ -254,6 +254,9 @@ class ReplayClient:
         """
         A list of the columns, keys, probabilities, priorities, times sampled, and how many items the shard had. Without Python's lock. Raises as insert().
         """
+
+    def info(self, timeout: float) -> dict:
+        """As Table's, of all shards together. Raises as insert()."""
 
     def update_priorities(self, keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], priorities: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], timeout: float) -> None:
         """Sends them when there is room. Raises as insert()."""

@@ -36,7 +36,8 @@ class SequenceSample(Sample):
 @dataclasses.dataclass(frozen=True)
 class SampleRequest:
     """What a role asks a table for, over a channel of requests, whose answer is a Sample, of a SequenceReplayRole a
-    SequenceSample. timeout: seconds after which it is asked for no longer."""
+    SequenceSample. rows: 0 for none, and an answer at once: what Table.info says, a dict. timeout: seconds after which it is
+    asked for no longer."""
 
     table: str
     rows: int

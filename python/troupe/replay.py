@@ -216,12 +216,12 @@ class Table(_Rows):
         return self._core.sampleable(rows) >= rows
 
     def __len__(self) -> int:
-        return self._core.info[0]
+        return self._core.info["items"]
 
     @property
     def info(self) -> dict[str, int]:
         """Numbers: "items", "bytes" of them, and since the table was made "inserts", "samples" and "evictions"."""
-        return dict(zip(("items", "bytes", "inserts", "samples", "evictions"), self._core.info))
+        return self._core.info
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """One consistent image of items, counters and random stream, from which load() goes on bit for bit."""
@@ -280,6 +280,10 @@ class ReplayClient(_Rows):
         """Draws `rows` items with replacement, in turns with the run's learners. Of several shards it takes one, in proportion
         to their mass. Raises TimeoutError, or TroupeError for more rows than the limiter could ever admit."""
         return self._drawn(self._core.sample(rows, timeout))
+
+    def info(self, timeout: float = _DEADLINE_S) -> dict[str, int]:
+        """As Table.info, of all shards together: what Reverb's server_info() says. Raises TimeoutError."""
+        return self._core.info(timeout)
 
     def update_priorities(self, keys: Array, priorities: Array, timeout: float = _DEADLINE_S) -> None:
         """New priorities for rows of a Sample. Items that have left meanwhile are passed over."""

@@ -140,8 +140,7 @@ class SequenceReplay(_Rows):
         """What Reverb's server_info() says: "tables", name -> numbers as troupe.Table.info has them, with "max_items" and
         "limiter"; "steps" in memory, each once; "bytes" of all; "writers" that are open; "episodes" that have ended."""
         tables, *others = self._core.info
-        names = ("items", "bytes", "inserts", "samples", "evictions")
-        described = {name: dict(zip(names, numbers)) | {"max_items": self._max_items[name], "limiter": self._limiters[name]}
+        described = {name: numbers | {"max_items": self._max_items[name], "limiter": self._limiters[name]}
                      for name, numbers in zip(self._numbers, tables)}
         return {"tables": described} | dict(zip(("steps", "bytes", "writers", "episodes"), others))
 

@@ -170,6 +170,10 @@ TEST(Batch, SurvivesBytes) {
   EXPECT_EQ(got.info().sequence, 5u);
   EXPECT_EQ(got.info().table_items, 1000);
   EXPECT_EQ(got.info().table_mass, 250.5);
+  EXPECT_EQ(got.info().table_bytes, 64'000);
+  EXPECT_EQ(got.info().table_inserts, 1200);
+  EXPECT_EQ(got.info().table_samples, 900);
+  EXPECT_EQ(got.info().table_evictions, 200);
   expect_same(got.columns(), sent.columns());
   EXPECT_THAT(got.rows().keys, ElementsAre(100, 101, 102));
   EXPECT_THAT(got.rows().probabilities, ElementsAre(0.25, 0.25, 0.25));
@@ -177,6 +181,18 @@ TEST(Batch, SurvivesBytes) {
   EXPECT_THAT(got.rows().times_sampled, ElementsAre(1, 1, 1));
   EXPECT_THAT(got.rows().parameters_versions, ElementsAre(-1, -1, -1));
   expect_inside(frame, sent.columns().columns[0]);
+}
+
+TEST(Batch, RefusesCountsBelow0) {
+  FramePool pool;
+  for (const SampledBatchInfo& info :
+       {SampledBatchInfo{.table_items = -1}, SampledBatchInfo{.table_bytes = -1}, SampledBatchInfo{.table_inserts = -1},
+        SampledBatchInfo{.table_samples = -1}, SampledBatchInfo{.table_evictions = -1}}) {
+    auto builder = SampledBatchBuilder::make(pool, testing::sample_signature(), 0).value();
+    const auto read = read_batch(received(pool, std::move(builder).finish(info)));
+    ASSERT_FALSE(read.ok());
+    EXPECT_THAT(read.error().message, ::testing::ContainsRegex("batch 0: got -1 table [a-z]+, expected >= 0"));
+  }
 }
 
 TEST(Batch, OfSequencesSurvivesBytes) {
@@ -346,7 +362,7 @@ TEST(Reports, RefuseToMakeWhatReadersWouldRefuse) {
   EXPECT_FALSE(make_steps_request(pool, {0, -1, 0, 0}).ok());
   EXPECT_FALSE(make_steps_request(pool, {0, 0, 0, kMostSteps + 1}).ok());
   EXPECT_FALSE(make_steps_grant(pool, {0, -1, false}).ok());
-  EXPECT_FALSE(make_sample_request(pool, {0, 1}).ok());
+  EXPECT_FALSE(make_sample_request(pool, {-1, 1}).ok());
   EXPECT_FALSE(make_sample_request(pool, {kMostSampleRows + 1, 1}).ok());
   EXPECT_FALSE(make_episode(pool, {.episode_return = std::numeric_limits<double>::quiet_NaN()}).ok());
   EXPECT_FALSE(make_evaluation(pool, {"evaluator", -1, {}}).ok());

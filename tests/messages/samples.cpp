@@ -77,7 +77,13 @@ Frame sample_batch(FramePool& pool) {
     builder.rows().priorities[i] = 2.0;
     builder.rows().times_sampled[i] = 1;
   }
-  return std::move(builder).finish({.sequence = 5, .table_items = 1000, .table_mass = 250.5});
+  return std::move(builder).finish({.sequence = 5,
+                                    .table_items = 1000,
+                                    .table_mass = 250.5,
+                                    .table_bytes = 64'000,
+                                    .table_inserts = 1200,
+                                    .table_samples = 900,
+                                    .table_evictions = 200});
 }
 
 Frame sample_sequences(FramePool& pool) {

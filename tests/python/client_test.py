@@ -115,7 +115,15 @@ class Clients(unittest.TestCase):
             client.delete(gone, timeout=30)
             client.delete(gone, timeout=30)  # passed over
             self.until_nothing_is(client, lambda batch: np.isin(batch.keys, gone))
+            before = client.info(timeout=30)
+            self.assertGreaterEqual(before["inserts"], 2000)
+            self.assertGreaterEqual(before["samples"], 64)
+            self.assertGreaterEqual(before["evictions"], len(gone))
+            self.assertGreater(before["bytes"], 0)
             client.reset(timeout=30)
+            deadline = time.monotonic() + 30
+            while client.info(timeout=30)["items"] >= before["items"]:
+                self.assertLess(time.monotonic(), deadline)
             client.insert(rows(200, 5000), np.full(200, 50.0), timeout=30)
             self.until_nothing_is(client, lambda batch: (batch.data["reward"] >= 1000) & (batch.data["reward"] < 3000))
             with self.assertRaisesRegex(troupe.TroupeError, "delete: key .* is of no batch"):

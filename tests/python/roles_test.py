@@ -322,6 +322,16 @@ class Programs(unittest.TestCase):
         said = self.run_program(self.script("pattern.py", text), "train", config, "--set", "supervisor.max_restarts=0")
         self.assertIn("mean returns", said)
 
+    def test_a_table_says_at_once_how_it_stands(self):
+        text, config = (EXAMPLES / "shared_tables.py").read_text(), EXAMPLES / "shared_tables.toml"
+        asks = 'self.answered(table, batch), timeout=5)\n'
+        for change in ((asks, f'{asks}                if context.caller("samples").ready:\n                    context.caller("samples").call(troupe.SampleRequest(table, rows=0), self.told)\n'),
+                       ("    def answered(", '    def told(self, info, why):\n        print("told", sorted(info), info["inserts"] >= info["items"], flush=True)\n\n    def answered(')):
+            self.assertEqual(text.count(change[0]), 1)
+            text = text.replace(*change)
+        said = self.run_program(self.script("told.py", text), "train", config, "--set", "supervisor.max_restarts=0", "--set", "roles.estimator.batches=20")
+        self.assertIn("told ['bytes', 'evictions', 'inserts', 'items', 'samples'] True", said)
+
     def test_tables_of_shared_steps_refuse_what_makes_no_sense(self):
         text, config = (EXAMPLES / "shared_tables.py").read_text(), EXAMPLES / "shared_tables.toml"
         for change, said, code in ((('TableSpec(1000,', 'TableSpec(1000, sampler="best",'), "best", 1), (('"place": "int32"', '"place": "complex"'), "complex", 1),

@@ -345,31 +345,35 @@ TEST_P(BothModes, ACheckpointIsAConsistentCutFromWhichTheRunGoesOn) {
   for (std::size_t i = 0; i < 6000; ++i) ASSERT_EQ(collected->numbers[i], static_cast<std::int64_t>(i / 3));
 }
 
-/// Never comes back from its second step.
+/// Comes back from its first step once it is released.
 class Stuck final : public Role {
  public:
-  explicit Stuck(std::shared_ptr<std::atomic<bool>> release) : release_(std::move(release)) {}
+  struct Gate {
+    std::atomic<bool> reached = false, open = false;
+  };
+  explicit Stuck(std::shared_ptr<Gate> gate) : gate_(std::move(gate)) {}
   Result<Progress> step(RoleContext&) override {
-    while (!release_->load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    gate_->reached = true;
+    while (!gate_->open) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return Progress::kIdle;
   }
 
  private:
-  std::shared_ptr<std::atomic<bool>> release_;
+  std::shared_ptr<Gate> gate_;
 };
 
 TEST(Runtime, ACutThatSomebodyHoldsUpFailsNamingIt) {
-  auto release = std::make_shared<std::atomic<bool>>(false);
+  auto gate = std::make_shared<Stuck::Gate>();
   Topology topology = counting(1, 10, 1, std::make_shared<Collected>());
-  topology.roles[0].make = factory([&](const RoleIdentity&) { return std::make_unique<Stuck>(release); });
+  topology.roles[0].make = factory([&](const RoleIdentity&) { return std::make_unique<Stuck>(gate); });
   auto runtime = make(std::move(topology), {.cut_deadline = std::chrono::milliseconds(200),
                                             .write_cut = [](std::shared_ptr<const Cut>) { return Status(); }});
-  ASSERT_TRUE(runtime->run([] { return true; }).ok());
+  ASSERT_TRUE(runtime->run([&] { return gate->reached.load(); }).ok());
   const auto status = runtime->checkpoint();
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code, Code::kDeadlineExceeded);
   EXPECT_THAT(status.error().message, HasSubstr("from counter"));
-  release->store(true);
+  gate->open = true;
 }
 
 /// Fails so long after it is told to.

@@ -236,6 +236,32 @@ TEST_F(ClientsOfReplayTest, AreAnsweredOnceTheLimiterAdmitsTheirRows) {
   EXPECT_EQ(second.info().table_items, 10);
 }
 
+TEST_F(ClientsOfReplayTest, HearAtOnceHowTheTableStands) {
+  auto role = make(with_clients());
+  context.out("batches").room = 0;
+  const auto told = [&](std::size_t answer) {
+    return messages::read_batch(context.pool().copy(context.server("samples").answers.at(answer).bytes()).value())
+        .value();
+  };
+  ask(5);  // which waits
+  run(*role);
+  ask(0);
+  run(*role);
+  ASSERT_EQ(answers(), 1U);
+  EXPECT_EQ(told(0).columns().rows, 0);
+  EXPECT_EQ(told(0).info().table_items, 0);
+  trajectory(10);
+  run(*role);
+  ASSERT_EQ(answers(), 2U);
+  ask(0);
+  run(*role);
+  ASSERT_EQ(answers(), 3U);
+  EXPECT_EQ(told(2).info().table_items, 10);
+  EXPECT_EQ(told(2).info().table_inserts, 10);
+  EXPECT_EQ(told(2).info().table_samples, 5);
+  EXPECT_GT(told(2).info().table_bytes, 0);
+}
+
 TEST_F(ClientsOfReplayTest, DrawInTurnsWithLearners) {
   auto role = make(with_clients());
   for (int i = 0; i < 4; ++i) ask(8);

@@ -51,12 +51,12 @@ class ReplayClientTest : public ::testing::Test {
   Status insert(Duration timeout = 10s, std::vector<double> priorities = {}) {
     return client_.insert(rows_.view(), priorities, 7, timeout);
   }
-  Frame batch(std::int64_t rows, std::int64_t items, double mass) {
+  Frame batch(std::int64_t rows, const messages::SampledBatchInfo& info) {
     auto builder =
         messages::SampledBatchBuilder::make(context_.pool(), std::make_shared<const Signature>(kColumns), rows).value();
     for (std::size_t i = 0; i < static_cast<std::size_t>(rows); ++i) builder.rows().probabilities[i] = 0.5;
     for (float& value : builder.columns().as<float>(0)) value = 1;
-    return std::move(builder).finish({0, items, mass});
+    return std::move(builder).finish(info);
   }
 
   const Signature kColumns{{"x", DType::kF32, {}}};
@@ -110,13 +110,35 @@ TEST_F(ReplayClientTest, DrawsFromShardsByTheirMass) {
                                 auto& caller = context_.caller("samples");
                                 if (caller.calls.empty()) return;
                                 const std::size_t shard = caller.calls.front().server;
-                                caller.finish(batch(4, 100, shard == 0 ? 30 : 10));
+                                caller.finish(batch(4, {.table_items = 100, .table_mass = shard == 0 ? 30 : 10}));
                               });
     ASSERT_TRUE(drawn.ok()) << drawn.error().message;
     EXPECT_EQ(drawn->batch.columns().rows, 4);
     ++of[drawn->shard];
   }
   EXPECT_NEAR(of[0], 30, 2);
+}
+
+TEST_F(ReplayClientTest, AddsUpWhatTheShardsSayOfThemselves) {
+  begin();
+  std::vector<std::size_t> asked;
+  const auto info = during(
+      [&] { return client_.info(10s); },
+      [&] {
+        auto& caller = context_.caller("samples");
+        if (caller.calls.empty()) return;
+        asked.push_back(caller.calls.front().server);
+        caller.finish(batch(
+            0,
+            {.table_items = 10, .table_bytes = 640, .table_inserts = 14, .table_samples = 50, .table_evictions = 4}));
+      });
+  ASSERT_TRUE(info.ok()) << info.error().message;
+  EXPECT_EQ(asked, (std::vector<std::size_t>{0, 1}));
+  EXPECT_EQ(info->items, 20);
+  EXPECT_EQ(info->bytes, 1280);
+  EXPECT_EQ(info->inserts, 28);
+  EXPECT_EQ(info->samples, 100);
+  EXPECT_EQ(info->evictions, 8);
 }
 
 TEST_F(ReplayClientTest, SetsPrioritiesWhereTheItemsAre) {

@@ -126,6 +126,27 @@ TEST_F(SequenceReplayTest, GivesItemsOfSeveralLengthsOutOfSharedSteps) {
   EXPECT_TRUE(context_.refused.empty());
 }
 
+TEST_F(SequenceReplayTest, SaysAtOnceHowATableStands) {
+  SequenceWriter writer(kStep, 10, 1);
+  append(writer, {1, 2, 3});
+  writer.create_item("recent", 2).value();
+  writer.create_item("recent", 3).value();
+  send(writer);
+  ask("line", 1);  // which waits for an item
+  ask("recent", 0);
+  ask("line", 0);
+  run();
+  ASSERT_EQ(context_.server("samples").answers.size(), 2U);
+  std::vector<std::int64_t> items;
+  for (const Frame& answer : context_.server("samples").answers) {
+    const auto told = messages::read_batch(context_.pool().copy(answer.bytes()).value()).value();
+    EXPECT_EQ(told.columns().rows, 0);
+    EXPECT_EQ(told.info().table_inserts, told.info().table_items);
+    items.push_back(told.info().table_items);
+  }
+  EXPECT_THAT(items, ElementsAre(2, 0));
+}
+
 TEST_F(SequenceReplayTest, AFullTableHoldsUpItsWriterAndNobodyElse) {
   SequenceWriter ahead(kStep, 10, 1), other(kStep, 10, 2);
   append(ahead, {1, 2});
