@@ -49,9 +49,11 @@ foreach(header IN LISTS TROUPE_HEADERS)
   get_filename_component(folder ${header} DIRECTORY)
   install(FILES ${header} DESTINATION include/troupe/${folder} COMPONENT development)
 endforeach()
+file(GLOB kernels CONFIGURE_DEPENDS gpu/kernels/*.hpp)  # for those of users' operations
+install(FILES ${kernels} DESTINATION include/troupe/gpu/kernels COMPONENT development)
 file(GLOB schemas CONFIGURE_DEPENDS messages/*.capnp)
 install(FILES ${schemas} DESTINATION include/troupe/messages COMPONENT development)
-file(GLOB examples CONFIGURE_DEPENDS examples/*.cpp examples/*.toml)
+file(GLOB examples CONFIGURE_DEPENDS examples/*.cpp examples/*.cu examples/*.toml)
 install(FILES examples/CMakeLists.txt ${examples} DESTINATION share/troupe/examples COMPONENT development)
 # Headers of envs/ include it, and a system has none or another version.
 install(DIRECTORY ${MuJoCo_INCLUDE_DIR}/mujoco DESTINATION include/troupe/third_party COMPONENT development
@@ -63,5 +65,5 @@ install(EXPORT TroupeTargets NAMESPACE Troupe:: DESTINATION ${cmake_folder} COMP
 configure_file(cmake/TroupeConfig.cmake.in TroupeConfig.cmake @ONLY)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/TroupeConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/TroupeConfig.cmake ${PROJECT_BINARY_DIR}/TroupeConfigVersion.cmake
-              cmake/TroupePackages.cmake cmake/FindCAF.cmake cmake/FindEGL.cmake cmake/Findhttplib.cmake
+              cmake/TroupePackages.cmake cmake/TroupeCuda.cmake cmake/FindCAF.cmake cmake/FindEGL.cmake cmake/Findhttplib.cmake
         DESTINATION ${cmake_folder} COMPONENT development)

@@ -14,11 +14,13 @@
 #include <stdint.h>
 
 // Changes with every change below. The loader refuses another number.
-#define TROUPE_CUDA_ABI 11u
+#define TROUPE_CUDA_ABI 12u
 // The one symbol that the plug-in exports: `const TroupeCudaApi* troupe_cuda_api(void)`.
 #define TROUPE_CUDA_ENTRY "troupe_cuda_api"
 // The same of the plug-in with cuDNN, which is large and opened only for programs that convolve.
 #define TROUPE_CUDNN_ENTRY "troupe_cudnn_api"
+// The same of a library with kernels of somebody's own operations (kernels/kernel.hpp): `const TroupeCudaKernels*`.
+#define TROUPE_CUDA_KERNELS_ENTRY "troupe_cuda_kernels"
 #define TROUPE_CUDA_LIBRARY_ERROR (-1)
 
 enum { TROUPE_CUDA_MAX_RANK = 8, TROUPE_CUDA_MAX_OPERANDS = 8, TROUPE_CUDA_MAX_CHAIN = 32 };
@@ -322,6 +324,12 @@ typedef struct {
                        const void* priorities, int32_t dtype, int64_t count, const TroupeCudaControl* control,
                        TroupeCudaStream* stream);
 } TroupeCudaApi;
+
+// What a library of kernels has beside the plug-in, which launches them.
+typedef struct {
+  uint32_t abi;
+  const TroupeCudaKernel* (*find_kernel)(const char* op);  // null: there is none
+} TroupeCudaKernels;
 
 // The table of the plug-in with cuDNN. Streams and memory are the other one's.
 typedef struct {

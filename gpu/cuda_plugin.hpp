@@ -29,12 +29,27 @@ std::string cuda_version_text(int version);
 /// loader.
 std::filesystem::path find_plugin(std::string_view file);
 
-/// A loaded plug-in. Copies share it; the library is closed when the last one goes, so the table must not outlive it.
-class CudaPlugin {
+/// What a shared object gives: a table of functions. Copies share it; the library is closed when the last one goes, so
+/// the table must not outlive it.
+template <typename Api>
+class Plugin {
  public:
   /// Opens the shared object at `path`. Errors: kNotFound (no such file), kInvalidArgument (not a plug-in of Troupe, or
-  /// one of another ABI: rebuild it), kUnavailable (a library that it needs is missing). Loading succeeds on a machine
-  /// without a driver; devices() then says so.
+  /// one of another ABI: rebuild it), kUnavailable (a library that it needs is missing).
+  static Result<Plugin> load(const std::filesystem::path& path);
+
+  const Api& api() const { return *api_; }
+
+ private:
+  Plugin(std::shared_ptr<void> library, const Api* api) : library_(std::move(library)), api_(api) {}
+
+  std::shared_ptr<void> library_;
+  const Api* api_;
+};
+
+/// The one that computes. Loading succeeds on a machine without a driver; devices() then says so.
+class CudaPlugin : public Plugin<TroupeCudaApi> {
+ public:
   static Result<CudaPlugin> load(const std::filesystem::path& path);
 
   /// The devices, never an empty list. Errors: kUnavailable with the driver's own words: no driver, too old, no device.
@@ -42,28 +57,13 @@ class CudaPlugin {
   /// Errors: kInvalidArgument when the plug-in was built for other devices.
   Status check_code_for(const CudaDevice& device) const;
 
-  const TroupeCudaApi& api() const { return *api_; }
-
  private:
-  CudaPlugin(std::shared_ptr<void> library, const TroupeCudaApi* api) : library_(std::move(library)), api_(api) {}
-
-  std::shared_ptr<void> library_;
-  const TroupeCudaApi* api_;
+  explicit CudaPlugin(Plugin<TroupeCudaApi> table) : Plugin(std::move(table)) {}
 };
 
-/// The one with cuDNN. It works on the devices, streams and memory of the other one.
-class CudnnPlugin {
- public:
-  /// As CudaPlugin::load.
-  static Result<CudnnPlugin> load(const std::filesystem::path& path);
-
-  const TroupeCudnnApi& api() const { return *api_; }
-
- private:
-  CudnnPlugin(std::shared_ptr<void> library, const TroupeCudnnApi* api) : library_(std::move(library)), api_(api) {}
-
-  std::shared_ptr<void> library_;
-  const TroupeCudnnApi* api_;
-};
+/// With cuDNN. It works on the devices, streams and memory of the other one.
+using CudnnPlugin = Plugin<TroupeCudnnApi>;
+/// Kernels of somebody's own operations, which the first one launches.
+using CudaKernels = Plugin<TroupeCudaKernels>;
 
 }  // namespace troupe::gpu

@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <functional>
+#include <map>
 #include <mutex>
-#include <optional>
 
 namespace troupe::gpu {
 
@@ -13,10 +14,11 @@ namespace {
 template <typename Plugin>
 const Result<Plugin>& opened(std::string_view file) {
   static std::mutex mutex;
-  static std::optional<Result<Plugin>> plugin;
+  static std::map<std::string, Result<Plugin>, std::less<>> plugins;
   const std::lock_guard lock(mutex);
-  if (!plugin) plugin.emplace(Plugin::load(find_plugin(file)));
-  return *plugin;
+  auto found = plugins.find(file);
+  if (found == plugins.end()) found = plugins.emplace(file, Plugin::load(find_plugin(file))).first;
+  return found->second;
 }
 
 double gib(std::size_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0); }
@@ -85,6 +87,15 @@ Result<GpuMemory> Gpu::allocate_pinned(std::size_t bytes, std::string_view what)
                                                  about_.name, gib(bytes), what, api().error_text(error))};
   }
   return GpuMemory(shared_from_this(), data, bytes, true);
+}
+
+Result<const TroupeCudaKernel*> Gpu::kernel(const std::string& op, std::string_view library) const {
+  if (library.empty()) return api().find_kernel(op.c_str());
+  const Result<CudaKernels>& kernels = opened<CudaKernels>(library);
+  if (!kernels.ok()) {
+    return Error{kernels.error().code, fmt::format("the operation {}: {}", op, kernels.error().message)};
+  }
+  return kernels->api().find_kernel(op.c_str());
 }
 
 Result<const TroupeCudnnApi*> Gpu::cudnn() const {

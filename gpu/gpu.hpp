@@ -70,6 +70,9 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   /// `what` is for the error: kUnavailable, which also says how much was free, or kLost.
   Result<GpuMemory> allocate(std::size_t bytes, std::string_view what) const;
   Result<GpuMemory> allocate_pinned(std::size_t bytes, std::string_view what) const;
+  /// The kernel of the operation `op`: of the plug-in or, if `library` names one, of that, which is looked for as
+  /// plug-ins are and opened at the first call in a process. Null: there is none. Errors: as open().
+  Result<const TroupeCudaKernel*> kernel(const std::string& op, std::string_view library = {}) const;
   /// The table of the plug-in with cuDNN, opened at the first call in a process. Errors: as open().
   Result<const TroupeCudnnApi*> cudnn() const;
 

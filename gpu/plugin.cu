@@ -189,9 +189,7 @@ const TroupeCudaKernel* find_kernel(const char* op) {
   using namespace troupe_cuda;
   for (const auto family : {elementwise_kernels(), math_kernels(), moving_kernels(), reduction_kernels(),
                             categorical_kernels(), image_kernels(), normalisation_kernels(), product_kernels()}) {
-    for (const Kernel& kernel : family) {
-      if (std::strcmp(kernel.name, op) == 0) return reinterpret_cast<const TroupeCudaKernel*>(&kernel);
-    }
+    if (const TroupeCudaKernel* const found = troupe_cuda::find_kernel(family, op)) return found;
   }
   return nullptr;
 }

@@ -2,7 +2,7 @@
 // What a kernel of the plug-in is: the device's counterpart of OpDef::kernel, found by the operation's name. Each file
 // of this folder has a family of them, written over the few building blocks of launch.hpp, reduce.hpp and
 // copy_async.hpp; the same sources are compiled for the tests' emulated device (tests/gpu/emulator), so they use
-// nothing of CUDA beyond what is in those headers.
+// nothing of CUDA beyond what is in those headers. Operations of one's own have theirs in libraries of one's own.
 //
 // Rules: every output that is not null is written completely; no atomics, and reductions in a fixed order, so the same
 // inputs give the same bits; no allocation and no synchronisation, because launches are captured into graphs.
@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include <troupe/gpu/api.h>
@@ -32,6 +33,24 @@ template <typename T>
 T* data(const Operand& operand) {
   return static_cast<T*>(operand.data);
 }
+
+/// Null: there is none for the operation.
+inline const TroupeCudaKernel* find_kernel(std::span<const Kernel> kernels, const char* op) {
+  for (const Kernel& kernel : kernels) {
+    if (std::strcmp(kernel.name, op) == 0) return reinterpret_cast<const TroupeCudaKernel*>(&kernel);
+  }
+  return nullptr;
+}
+
+/// Once in a library of kernels for operations of one's own, with its Kernels: TROUPE_CUDA_KERNELS({"huber", huber}).
+/// OpDef::cuda names the library (docs/adding_an_op.md); CMake's troupe_cuda_library() builds it.
+#define TROUPE_CUDA_KERNELS(...)                                                                                \
+  extern "C" __attribute__((visibility("default"))) const TroupeCudaKernels* troupe_cuda_kernels() {            \
+    static constexpr troupe_cuda::Kernel kernels[] = {__VA_ARGS__};                                             \
+    static const TroupeCudaKernels table{TROUPE_CUDA_ABI,                                                       \
+                                         [](const char* op) { return troupe_cuda::find_kernel(kernels, op); }}; \
+    return &table;                                                                                              \
+  }
 
 /// The kernels of each file.
 std::span<const Kernel> elementwise_kernels();    ///< arithmetic, activations, casts

@@ -141,6 +141,9 @@ struct OpDef {
   /// One gradient for each input, invalid where not needed or zero. Null: has no gradient, which is an error only when
   /// a gradient has to pass. The rule must be linear in out_grads, since those may be partial sums.
   std::vector<Var> (*vjp)(const VjpArgs& args) = nullptr;
+  /// For GPUs: the shared object that has a kernel under the op's name, written with gpu/kernels/kernel.hpp and looked for
+  /// where plug-ins are. Empty: the plug-in that ships has it, or a program for a GPU that needs the op is refused.
+  std::string_view cuda = {};
   /// What the op is in StableHLO, one value for each output: the rule for engines that compile whole programs, such as
   /// PJRT's (learner/graph/hlo.hpp). Null: such an engine refuses a program that needs the op, naming both.
   hlo::Values (*hlo)(const hlo::Node& node) = nullptr;

@@ -225,7 +225,9 @@ TEST_F(GpuGroup, EachLearnerHoldsAShardOfReplayInItsGpu) {
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(log("a"), HasSubstr("learner-0: replay on cuda:0, for 450 items"));
   EXPECT_THAT(log("a"), HasSubstr("learner-1: replay on cuda:1, for 450 items"));
-  if (kHasNccl) EXPECT_THAT(log("a"), HasSubstr("learner-0: gradients by NCCL"));
+  if (kHasNccl) {
+    EXPECT_THAT(log("a"), HasSubstr("learner-0: gradients by NCCL"));
+  }
   // Half a sample for each item that either of them has inserted, but those on their way when the run ends.
   const auto steps = nlohmann::json::parse(file_text(path() / "a/summary.json"))["learner_steps"].get<double>();
   EXPECT_GT(steps, 0.75 * 0.5 * 6000 / 16);
@@ -241,6 +243,14 @@ TEST_F(GpuGroup, EachLearnerHoldsAShardOfReplayInItsGpu) {
     ASSERT_EQ(same.exit_code, 0) << same.err;
   }
   EXPECT_EQ(file_text(path() / "b/evaluations.csv"), file_text(path() / "c/evaluations.csv"));
+}
+
+TEST_F(GpuCommand, AProgramWithAnOperationOfItsOwnRunsOnAGpu) {
+  const std::string program = "'" + binary_dir() + "/bin/hello_op' ";
+  const ProgramResult cpu = run_command(path(), program + "cpu");
+  const ProgramResult gpu = run_command(path(), "env TROUPE_PLUGIN_PATH=" EMULATED_PLUGINS " " + program + "cuda:0");
+  EXPECT_EQ(cpu.out, "centre 1.333, loss 24.583\n") << cpu.err;
+  EXPECT_EQ(gpu.out, cpu.out) << gpu.err;
 }
 
 TEST_F(GpuCommand, AutoSaysWhatItHasChosenAndWhy) {

@@ -151,6 +151,17 @@ TEST(CudaDevices, NeedCodeOfTheirGenerationOrOlderCodeThatDriversTranslate) {
 
 // ---- plug-ins with a device, by their path ----
 
+TEST(CudaKernels, AreFoundByTheNameOfTheirOperation) {
+  for (const char* const path : {OWN_KERNELS, OWN_EMULATED_KERNELS}) {
+    if (!std::filesystem::exists(path)) continue;  // there is no CUDA compiler, or it was not built
+    const auto kernels = CudaKernels::load(path);
+    ASSERT_TRUE(kernels.ok()) << kernels.error().message;
+    EXPECT_NE(kernels->api().find_kernel("huber"), nullptr);
+    EXPECT_EQ(kernels->api().find_kernel("other"), nullptr);
+  }
+  EXPECT_THAT(CudaKernels::load(FAKE_PLUGIN).error().message, HasSubstr("exports no troupe_cuda_kernels"));
+}
+
 class CudaPluginAt : public testing::TestWithParam<const char*> {
  protected:
   /// Skips where there is no plug-in.

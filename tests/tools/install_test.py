@@ -26,7 +26,7 @@ EXAMPLES = {
                       f"--set replicas.spirals.replicator={replicator}{how}": r"spirals +300 steps, loss 0\.[0-4]"
                       for replicator, count, how in (("one_device", 1, ""), ("multi_device", 2, ""),
                                                      ("multi_worker", 2, " --processes"), ("parameter_server", 2, ""))},
-    "hello_op": {"": r"^centre 1\.333"},
+    "hello_op": {"": r"^centre 1\.333, loss 24\.583"},
     # Any arms return 5, the right ones 20.
     "hello_agent": {f"train EXAMPLES/hello_agent.toml --run-dir casino{how}": r"final return +(19|20)\.\d"
                     for how in ("-here", "-there --processes")},
@@ -103,7 +103,7 @@ def check_program():
 
 
 def check_headers():
-    """Everything that a header includes of Troupe is installed. Returns all headers."""
+    """Everything that a header includes of Troupe is installed. Returns all headers but those for CUDA's compiler."""
     include = prefix / "include"
     headers = sorted(path.relative_to(include).as_posix() for path in (include / "troupe").rglob("*.h*")
                      if "third_party" not in path.parts)
@@ -112,7 +112,7 @@ def check_headers():
         for included in re.findall(r'^\s*#\s*include\s*[<"](troupe/[^>"]+)', (include / header).read_text(), re.M):
             check((include / included).exists(), f"{header} includes {included}, which is not installed")
     check((include / "troupe/messages/envelope.capnp").exists(), "the schemas are not installed")
-    return headers
+    return [header for header in headers if not header.startswith("troupe/gpu/kernels/")]
 
 
 def build_programs(headers):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/adding_*.md quote their worked examples: fails when a piece of C++ or TOML in one of them stands in no example."""
+"""docs/adding_*.md quote their worked examples: fails when a piece of C++, CUDA or TOML in one stands in no example."""
 import pathlib
 import re
 import sys
@@ -14,8 +14,8 @@ for page in sorted((root / "docs").glob("adding_*.md")):
     named = [name for name in examples if f"examples/{name}" in text]
     if not named:
         sys.exit(f"{page.name} names no file of examples/")
-    for language, piece in re.findall(r"```(cpp|toml)\n(.*?)```", text, re.DOTALL):
+    for language, piece in re.findall(r"```(cpp|cuda|toml)\n(.*?)```", text, re.DOTALL):
         wanted = [line for line in piece.splitlines() if line.strip()]
-        of_language = [examples[name] for name in examples if name.endswith("." + language)]
+        of_language = [examples[name] for name in examples if name.endswith("." + language.replace("cuda", "cu"))]
         if not any(lines[at:at + len(wanted)] == wanted for lines in of_language for at in range(len(lines))):
             sys.exit(f"{page.name}: no file of examples/ has this piece:\n{piece}")

@@ -211,9 +211,12 @@ class CudaProgram::Builder {
         const std::int64_t pixels = conv.batch * conv.height * conv.width;
         TROUPE_TRY(make_product(from, {.m = conv.in, .n = conv.out, .k = pixels, .transpose_a = true}, call));
       }
-      node.kernel = api_.find_kernel(name.c_str());
+      TROUPE_ASSIGN(node.kernel, gpu_.kernel(name, from.op->cuda));
       if (node.kernel == nullptr) {
-        return Error{Code::kUnavailable, fmt::format("{}: the plug-in has no kernel for {}", gpu_.name(), name)};
+        return Error{Code::kUnavailable,
+                     fmt::format("{}: {} has no kernel for the operation {}: give its OpDef a library that has (cuda), "
+                                 "or run on cpu",
+                                 gpu_.name(), from.op->cuda.empty() ? "the plug-in" : from.op->cuda, name)};
       }
       node.workspace_bytes = api_.workspace(node.kernel, &call);
     }

@@ -386,6 +386,63 @@ TEST_F(EmulatedProgramTest, TooLittleMemoryIsOneErrorThatSaysHowMuch) {
   EXPECT_THAT(program.error().message, HasSubstr("out of memory"));
 }
 
+/// That of examples/hello_op.cpp, under this name and with its kernel in this library.
+OpDef own_operation(std::string_view name, std::string_view library) {
+  return {.name = name,
+          .infer = [](std::span<const ValueSpec> in, const Attr&) -> Result<std::vector<ValueSpec>> {
+            return std::vector{in[0]};
+          },
+          .kernel = [](const KernelTable&) -> KernelFn {
+            return [](const KernelArgs& args) {
+              for (std::int64_t i = 0; i < args.out[0].elements(); ++i) {
+                const float size = std::abs(args.in[0].as<float>()[i]);
+                args.out[0].as<float>()[i] = size <= 1 ? size * size / 2 : size - 0.5F;
+              }
+            };
+          },
+          .cuda = library};
+}
+
+TEST_F(EmulatedProgramTest, AnOperationOfOnesOwnHasItsKernelInALibrary) {
+  const OpDef huber = own_operation("huber", "libhello_op_cuda.so");
+  const Data data({{"x", DType::kF32, {3}}}, 5, 2);
+  std::vector<float> values[2];
+  for (const int gpu : {0, 1}) {
+    Graph graph(5);
+    const Var scaled = affine(graph.input("x", {3}), 3, 0);  // beyond 1, too
+    graph.output("y", affine(graph.emit1(huber, {scaled}), 2, 1));
+    const auto program = Program::compile(graph, {.device = gpu == 1 ? kGpu : Device{}}).value();
+    for (int run = 0; run < 3; ++run) {  // as it is, recorded, and replayed
+      ASSERT_TRUE(program->bind(data.buffer.view()).ok());
+      const Status ran = program->run();
+      ASSERT_TRUE(ran.ok()) << ran.error().message;
+    }
+    const auto output = program->output("y");
+    values[gpu].assign(output.begin(), output.end());
+  }
+  EXPECT_EQ(values[0], values[1]);
+}
+
+TEST_F(EmulatedProgramTest, AnOperationWithoutAKernelIsNamed) {
+  const auto refusal = [](const OpDef& op) {
+    Graph graph(4);
+    graph.output("y", graph.emit1(op, {graph.input("x", {3})}));
+    const auto program = Program::compile(graph, {.device = kGpu});
+    return program.ok() ? "ok" : program.error().message;
+  };
+  EXPECT_EQ(
+      refusal(own_operation("huber", "")),
+      "cuda:0: the plug-in has no kernel for the operation huber: give its OpDef a library that has (cuda), or run "
+      "on cpu");
+  EXPECT_EQ(refusal(own_operation("other", "libhello_op_cuda.so")),
+            "cuda:0: libhello_op_cuda.so has no kernel for the operation other: give its OpDef a library that has "
+            "(cuda), or run on cpu");
+  EXPECT_THAT(refusal(own_operation("huber", "libnowhere.so")),
+              HasSubstr("the operation huber: cuda plug-in: libnowhere.so is not in the folder TROUPE_PLUGIN_PATH"));
+  EXPECT_THAT(refusal(own_operation("huber", "libtroupe_cudnn.so")),
+              HasSubstr("libtroupe_cudnn.so exports no troupe_cuda_kernels"));
+}
+
 TEST_F(CudaProgramTest, OptionsThatAGpuDoesNotHaveAreRefused) {
   Graph graph(4);
   graph.output("x", affine(graph.input("x", {3}), 2, 0));
