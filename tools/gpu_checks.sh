@@ -19,9 +19,9 @@ root=$(dirname "$(dirname "$(readlink -f "$0")")")
 build=$root/build/release
 bin=$build/bin
 programs=(troupe learner_gpu_bench pixels_gpu_bench replay_gpu_bench sngan_bench resnet_bench pjrt_bench agents_bench)
-tests=(cuda_kernels_test replay_kernels_test cuda_program_test)
+tests=(cuda_kernels_test replay_kernels_test cuda_program_test hello_op)
 targets=("${programs[@]}" "${tests[@]}")
-plugins=(troupe_cuda troupe_cudnn troupe_cuda_emulated troupe_cudnn_emulated)
+plugins=(troupe_cuda troupe_cudnn troupe_cuda_emulated troupe_cudnn_emulated hello_op_cuda hello_op_cuda_emulated)
 say() { echo "gpu_checks: $*" >&2; }
 die() { say "$*"; exit 1; }
 
@@ -46,7 +46,7 @@ pack() {
     [ -x "$bin/$target" ] || die "there is no $bin/$target"
     cp "$bin/$target" "$tree/build/release/programs/"
   done
-  cp -r "$build"/lib/*.so "$build/lib/emulated" "$tree/build/release/lib/"
+  cp -r "$build"/lib/*.so "$bin"/*.so "$build/lib/emulated" "$tree/build/release/lib/"
   find "$tree" -type f -exec strip --strip-unneeded {} +
   # Programs find their libraries by a script of their name: the rivals' Python must not find them.
   for target in "${targets[@]}"; do
@@ -151,6 +151,19 @@ sanitizer() {
   done
 }
 
+# An operation with kernels of its own gives what it gives on the processor.
+own_operation() {
+  diff <("$bin/hello_op" cpu) <("$bin/hello_op" cuda:0)
+}
+
+# Learner and replay on the GPU, from a configuration to a return.
+whole_run() {
+  rm -rf "$out/run"
+  "$bin/troupe" train "$root/apps/configs/cartpole_swingup.toml" --run-dir "$out/run" --set learner.device=cuda:0 \
+    --set replay.device=cuda:0 --set max_env_steps=150000 &&
+    python3 -c 'import json, sys; sys.exit(json.load(open(sys.argv[1]))["final_return"]["mean"] < 700)' "$out/run/summary.json"
+}
+
 prepare() {
   check_places
   python=${TROUPE_RIVALS_PYTHON:-$("$root/tools/python_env.sh" --find gpu)}
@@ -170,6 +183,8 @@ run_all() {
   check replay_kernels "$bin/replay_kernels_test"
   sanitizer
   check programs env TROUPE_TEST_GPU=1 "$bin/cuda_program_test"
+  check own_operation own_operation
+  check whole_run whole_run
   if [ -z "$no_bench" ]; then
     export TROUPE_BENCH_FILES=$out
     local name

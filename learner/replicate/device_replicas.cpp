@@ -272,12 +272,10 @@ Result<std::unique_ptr<CentralStorage>> CentralStorage::make(Replica& replica, c
   return made;
 }
 
-void CentralStorage::pull(std::size_t replica) {
-  Program &from = *all()[0].program, &to = *all()[replica].program;
-  for (std::size_t g = 0; g < from.group_count(); ++g) {
-    std::ranges::copy(from.group(g).values(), to.group(g).values().begin());
-  }
-  to.parameters_changed();
+std::vector<std::span<const float>> CentralStorage::stored() {
+  std::vector<std::span<const float>> values;
+  for (std::size_t g = 0; g < program().group_count(); ++g) values.push_back(program().group(g).values());
+  return values;
 }
 
 void CentralStorage::reduce_gradients() {
@@ -299,10 +297,16 @@ void CentralStorage::reduce_gradients() {
 }
 
 Status CentralStorage::train() {
-  TROUPE_TRY(on_all([this](std::size_t r) -> Status {
-    if (r != 0) pull(r);
-    TROUPE_TRY(all()[r].program->bind(*all()[r].batch));
-    return all()[r].program->run(Phase::kGradients);
+  // Replica 0 computes with these while the others copy them: nobody may ask its program for them then.
+  const std::vector<std::span<const float>> values = stored();
+  TROUPE_TRY(on_all([&](std::size_t r) -> Status {
+    Program& own = *all()[r].program;
+    if (r != 0) {
+      for (std::size_t g = 0; g < values.size(); ++g) std::ranges::copy(values[g], own.group(g).values().begin());
+      own.parameters_changed();
+    }
+    TROUPE_TRY(own.bind(*all()[r].batch));
+    return own.run(Phase::kGradients);
   }));
   if (all().size() > 1) reduce_gradients();
   const std::int64_t skipped = program().skipped();

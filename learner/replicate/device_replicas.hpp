@@ -129,7 +129,8 @@ class CentralStorage final : public DeviceReplicas {
  private:
   using DeviceReplicas::DeviceReplicas;
   Status train() override;
-  void pull(std::size_t replica);
+  /// The parameters, which are replica 0's, by group.
+  std::vector<std::span<const float>> stored();
   void reduce_gradients();
 };
 
