@@ -109,7 +109,7 @@ Result<replay::TableOptions> table_options(const AgentOptions& options, const Si
   const std::int64_t shards = replay_shards(options);
   if (shards > 1 && kind != replay::SelectorKind::kUniform && kind != replay::SelectorKind::kPrioritized) {
     return Error{Code::kInvalidArgument,
-                 fmt::format("{}: got {}, but replay.sampler {} looks at all items, which only one has",
+                 fmt::format("{}: got {}, but sampler {} looks at all items, which only one has",
                              on_gpu(replay) ? "learner.count" : "replay.shards", shards, replay.sampler)};
   }
   table.max_times_sampled = replay.max_times_sampled;

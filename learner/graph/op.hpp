@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -171,6 +172,8 @@ class JointMemory {
   virtual Status copy(std::span<const float> from, std::span<float> to) = 0;
   /// Each value becomes `by` times it; with 0 zero, whatever it was.
   virtual Status scale(std::span<float> values, float by) = 0;
+  /// So many values beside them, until the last who holds them lets go; for what is kept from one step to the next.
+  virtual Result<std::shared_ptr<float[]>> allocate(std::size_t count) = 0;
   /// Until all of that is done, and the input of the joint is there. Before somebody else touches the values.
   virtual Status wait() = 0;
 };

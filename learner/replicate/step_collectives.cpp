@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -22,15 +23,26 @@ struct Exchange : Meeting {
 
   // Of the last forward pass: where this replica holds the extremum (1) and where not (0).
   std::vector<float> held;
-  std::vector<float> scratch;
+  // What is sent, in the memory of the values that it is made of.
+  struct Room {
+    std::shared_ptr<float[]> values;
+    std::size_t size = 0;
+    int gpu = -1;
+  } sent;
 
   float factor(const JointArgs& args) const { return static_cast<float>(static_cast<double>(args.rows) * per_row); }
+  /// Of all replicas.
+  Result<float> sum_of_factors(const JointArgs& args) const {
+    TROUPE_ASSIGN(const auto rows, communicator->gather_integers({&args.rows, 1}, {.name = name + "/rows"}));
+    return static_cast<float>(per_row *
+                              static_cast<double>(std::accumulate(rows.begin(), rows.end(), std::int64_t{0})));
+  }
   CallOptions options(const JointArgs& args, std::string_view suffix) const {
     return {.name = name + std::string(suffix), .weight = static_cast<double>(args.rows)};
   }
   /// Which GPU's memory the functions of joints may work in now: that of the group's values, if these are on one.
   std::function<int()> gpu() const {
-    return [group = communicator] { return group->device(); };
+    return [group = communicator] { return group == nullptr ? -1 : group->device(); };
   }
   /// The group for values that lie where those of `args` do, once they are there.
   Result<collectives::Communicator*> group(const JointArgs& args) const {
@@ -57,19 +69,29 @@ struct Exchange : Meeting {
     TROUPE_TRY(args.memory->copy(args.in, args.out));
     return all_reduce(args.out, op, args, suffix);
   }
-  /// From gradients of [replicas, n] to this replica's row.
-  Status scatter_gradient(std::span<const float> in, std::span<float> out, const JointArgs& args) const {
-    if (communicator == nullptr) {
-      std::ranges::copy(in, out.begin());
-      return {};
+  /// So many values to send, the same at each call: of which nothing is known, or a copy.
+  Result<std::span<float>> room(std::size_t size, const JointArgs& args) {
+    if (sent.size != size || sent.gpu != args.memory->gpu()) {
+      sent = {};
+      TROUPE_ASSIGN(sent.values, args.memory->allocate(size));
+      sent.size = size;
+      sent.gpu = args.memory->gpu();
     }
+    return std::span(sent.values.get(), size);
+  }
+  Result<std::span<float>> copied(std::span<const float> in, const JointArgs& args) {
+    TROUPE_ASSIGN(const std::span<float> copy, room(in.size(), args));
+    TROUPE_TRY(args.memory->copy(in, copy));
+    return copy;
+  }
+  /// From gradients of [replicas, n], which are spoilt, to this replica's row.
+  Status scatter_gradient(std::span<float> gradients, std::span<float> out, const JointArgs& args) const {
+    if (communicator == nullptr) return args.memory->copy(gradients, out);
     const float f = factor(args);
-    std::vector<float> weighted(in.begin(), in.end());
-    for (float& x : weighted) x = f == 0 ? 0 : f * x;
+    if (f != 1) TROUPE_TRY(args.memory->scale(gradients, f));
     TROUPE_ASSIGN(collectives::Communicator* const ranks, group(args));
-    TROUPE_TRY(ranks->reduce_scatter(weighted, out, ReduceOp::kSum, options(args, "/gradient"))->wait());
-    for (float& x : out) x = f == 0 ? 0 : x / f;
-    return {};
+    TROUPE_TRY(ranks->reduce_scatter(gradients, out, ReduceOp::kSum, options(args, "/gradient"))->wait());
+    return f == 1 ? Status() : args.memory->scale(out, f == 0 ? 0 : 1 / f);
   }
 
   // ---- in StableHLO ----
@@ -120,8 +142,7 @@ StepCollective extremum(const std::shared_ptr<Exchange>& call, ReduceOp op) {
   JointFn backward([=](const JointArgs& args) -> Status {
     const std::size_t n = args.in.size();
     const float f = call->factor(args);
-    std::vector<float>& sums = call->scratch;
-    sums.assign(call->held.begin(), call->held.end());  // then summed: how many hold it
+    std::vector<float> sums(call->held);  // then summed: how many hold it
     for (const float dy : args.in) sums.push_back(f == 0 ? 0 : f * dy);
     TROUPE_TRY(call->all_reduce(sums, ReduceOp::kSum, args, "/gradient"));
     for (std::size_t i = 0; i < n; ++i) args.out[i] = call->held[i] == 0 ? 0 : sums[n + i] / (sums[i] * f);
@@ -189,30 +210,27 @@ StepCollective broadcast(const Meeting& meeting, int root) {
 
 StepCollective all_gather(const Meeting& meeting, std::size_t row) {
   const auto call = std::make_shared<Exchange>(meeting);
-  const auto data = [row](const JointArgs& args, std::size_t all) {
-    return row == 0 ? all : row * static_cast<std::size_t>(args.rows);
+  // Of rows, those that are no data are zero on both ways.
+  const auto clear = [row](std::span<float> values, const JointArgs& args) -> Status {
+    const std::size_t data = row == 0 ? values.size() : row * static_cast<std::size_t>(args.rows);
+    return data == values.size() ? Status() : args.memory->scale(values.subspan(data), 0);
   };
-  const auto gather = [=](const JointArgs& args) -> Status {
-    std::span<const float> in = args.in;
-    if (data(args, in.size()) < in.size()) {
-      call->scratch.assign(in.begin(), in.end());
-      std::ranges::fill(std::span(call->scratch).subspan(data(args, in.size())), 0.0F);
-      in = call->scratch;
-    }
-    if (call->communicator == nullptr) {
-      std::ranges::copy(in, args.out.begin());
-      return {};
-    }
-    TROUPE_ASSIGN(collectives::Communicator* const ranks, call->group(args));
-    return ranks->all_gather(in, args.out, call->options(args, ""))->wait();
-  };
-  // Of rows, those that are no data are left out on the way, for which the host has the memory.
-  JointFn forward = row == 0 && call->communicator != nullptr ? JointFn(gather, call->gpu()) : JointFn(gather);
-  JointFn backward([=](const JointArgs& args) -> Status {
-    TROUPE_TRY(call->scatter_gradient(args.in, args.out, args));
-    std::ranges::fill(args.out.subspan(data(args, args.out.size())), 0.0F);
-    return {};
-  });
+  JointFn forward(
+      [=](const JointArgs& args) -> Status {
+        TROUPE_ASSIGN(const std::span<float> in, call->copied(args.in, args));
+        TROUPE_TRY(clear(in, args));
+        if (call->communicator == nullptr) return args.memory->copy(in, args.out);
+        TROUPE_ASSIGN(collectives::Communicator* const ranks, call->group(args));
+        return ranks->all_gather(in, args.out, call->options(args, ""))->wait();
+      },
+      call->gpu());
+  JointFn backward(
+      [=](const JointArgs& args) -> Status {
+        TROUPE_ASSIGN(const std::span<float> gradients, call->copied(args.in, args));
+        TROUPE_TRY(call->scatter_gradient(gradients, args.out, args));
+        return clear(args.out, args);
+      },
+      call->gpu());
   forward.with_rule(call->replicas, [=](const hlo::Joint& of) {
     return rows_of_replicas(Exchange::data_of(of, of.in, row > 0), call->count());
   });
@@ -224,27 +242,23 @@ StepCollective all_gather(const Meeting& meeting, std::size_t row) {
 
 StepCollective reduce_scatter(const Meeting& meeting, ReduceOp op) {
   const auto call = std::make_shared<Exchange>(meeting);
-  JointFn forward([=](const JointArgs& args) -> Status {
-    TROUPE_ASSIGN(collectives::Communicator* const ranks, call->group(args));
-    return ranks->reduce_scatter(args.in, args.out, op, call->options(args, ""))->wait();
-  });
-  JointFn backward([=](const JointArgs& args) -> Status {
-    const std::size_t n = args.in.size();
-    const float own = call->factor(args);
-    std::vector<float>& sent = call->scratch;
-    sent.assign(args.in.begin(), args.in.end());
-    sent.push_back(own);
-    std::vector<float> all(call->replicas * (n + 1));
-    TROUPE_ASSIGN(collectives::Communicator* const ranks, call->group(args));
-    TROUPE_TRY(ranks->all_gather(sent, all, call->options(args, "/gradient"))->wait());
-    const float total = tree_sum(0, call->replicas, [&](std::size_t r) { return all[r * (n + 1) + n]; });
-    const float divisor = op == ReduceOp::kMean ? total : own;
-    for (std::size_t r = 0; r < call->replicas; ++r) {
-      const float* const row = all.data() + r * (n + 1);
-      for (std::size_t i = 0; i < n; ++i) args.out[r * n + i] = divisor == 0 ? 0 : row[n] * row[i] / divisor;
-    }
-    return {};
-  });
+  JointFn forward(
+      [=](const JointArgs& args) -> Status {
+        TROUPE_ASSIGN(collectives::Communicator* const ranks, call->group(args));
+        return ranks->reduce_scatter(args.in, args.out, op, call->options(args, ""))->wait();
+      },
+      call->gpu());
+  JointFn backward(
+      [=](const JointArgs& args) -> Status {
+        const float own = call->factor(args);
+        TROUPE_ASSIGN(const std::span<float> weighted, call->copied(args.in, args));
+        if (own != 1) TROUPE_TRY(args.memory->scale(weighted, own));
+        TROUPE_ASSIGN(collectives::Communicator* const ranks, call->group(args));
+        TROUPE_TRY(ranks->all_gather(weighted, args.out, call->options(args, "/gradient"))->wait());
+        TROUPE_ASSIGN(const float divisor, op == ReduceOp::kMean ? call->sum_of_factors(args) : Result<float>(own));
+        return divisor == 1 ? Status() : args.memory->scale(args.out, divisor == 0 ? 0 : 1 / divisor);
+      },
+      call->gpu());
   forward.with_rule(call->replicas, [=](const hlo::Joint& of) {
     return row_of_sum(op == ReduceOp::kMean ? hlo::weighted(call->share(of), of.in) : of.in, call->count());
   });
@@ -265,37 +279,39 @@ struct Mapped : Exchange, MapShape {
   Mapped(const Meeting& meeting, const MapShape& shape) : Exchange(meeting), MapShape(shape) {}
 
   std::size_t at(std::size_t item) const { return (item % replicas * slots + item / replicas) * elements; }
-  /// All results, into scratch.
-  Status meet(const JointArgs& args) {
-    scratch.resize(replicas * slots * elements);
+  /// All results.
+  Result<std::span<float>> meet(const JointArgs& args) {
+    TROUPE_ASSIGN(const std::span<float> all, room(replicas * slots * elements, args));
     if (communicator == nullptr) {
-      std::ranges::copy(args.in, scratch.begin());
-      return {};
+      TROUPE_TRY(args.memory->copy(args.in, all));
+      return all;
     }
     TROUPE_ASSIGN(collectives::Communicator* const ranks, group(args));
-    return ranks->all_gather(args.in, scratch, options(args, ""))->wait();
+    TROUPE_TRY(ranks->all_gather(args.in, all, options(args, ""))->wait());
+    return all;
   }
   Status gather(const JointArgs& args) {
-    TROUPE_TRY(meet(args));
+    TROUPE_ASSIGN(const std::span<const float> all, meet(args));
     for (std::size_t i = 0; i < items; ++i) {
-      std::copy_n(scratch.data() + at(i), elements, args.out.data() + i * elements);
+      TROUPE_TRY(args.memory->copy(all.subspan(at(i), elements), args.out.subspan(i * elements, elements)));
     }
     return {};
   }
-  Status gather_gradient(const JointArgs& args) const {
-    std::vector<float> gradients(replicas * slots * elements);
+  Status gather_gradient(const JointArgs& args) {
+    TROUPE_ASSIGN(const std::span<float> gradients, room(replicas * slots * elements, args));
+    TROUPE_TRY(args.memory->scale(gradients, 0));  // of the slots that hold no item
     for (std::size_t i = 0; i < items; ++i) {
-      std::copy_n(args.in.data() + i * elements, elements, gradients.data() + at(i));
+      TROUPE_TRY(args.memory->copy(args.in.subspan(i * elements, elements), gradients.subspan(at(i), elements)));
     }
     return scatter_gradient(gradients, args.out, args);
   }
   /// held becomes d result / d item for each of the own slots, [slots, elements].
   Status reduce(const JointArgs& args, ReduceOp op) {
-    TROUPE_TRY(meet(args));
+    TROUPE_ASSIGN(const std::span<const float> results, meet(args));
     held.assign(slots * elements, 0);
     const bool all = op == ReduceOp::kSum || op == ReduceOp::kMean;
     for (std::size_t e = 0; e < elements; ++e) {
-      const auto value = [&](std::size_t i) { return scratch[at(i) + e]; };
+      const auto value = [&](std::size_t i) { return results[at(i) + e]; };
       float result = 0, ties = 1;
       if (all) {
         ties = op == ReduceOp::kMean ? static_cast<float>(items) : 1;
@@ -328,8 +344,8 @@ struct Mapped : Exchange, MapShape {
 
 StepCollective map_gather(const Meeting& meeting, const MapShape& shape) {
   const auto map = std::make_shared<Mapped>(meeting, shape);
-  return {JointFn([map](const JointArgs& args) { return map->gather(args); }),
-          JointFn([map](const JointArgs& args) { return map->gather_gradient(args); })};
+  return {JointFn([map](const JointArgs& args) { return map->gather(args); }, map->gpu()),
+          JointFn([map](const JointArgs& args) { return map->gather_gradient(args); }, map->gpu())};
 }
 
 StepCollective map_reduce(const Meeting& meeting, const MapShape& shape, ReduceOp op) {

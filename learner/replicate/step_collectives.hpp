@@ -4,9 +4,9 @@
 // dx_i) / f_i, so that the weighted mean of the replicas' gradients is the gradient of the weighted mean of their
 // losses.
 //
-// Sums, means, broadcasts and what gathers whole values stay on the GPUs of a group whose values are there; what a
-// function computes with others' values or with parts of its own, it does on the host. Which of both, depends on
-// nothing that differs between ranks. Each one but the maps also says what it is in StableHLO, for engines that compile
+// On the GPUs of a group whose values are there they stay there, but for extrema and map_reduce, which compare others'
+// values with their own; NCCL says nothing of what an extremum makes of a NaN. Which of both, depends on nothing that
+// differs between ranks. Each one but the maps also says what it is in StableHLO, for engines that compile
 // the whole group into one program.
 #include <cstddef>
 #include <cstdint>

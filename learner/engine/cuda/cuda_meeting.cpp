@@ -37,6 +37,11 @@ class CudaProgram::Memory final : public JointMemory {
     }
     return program_.check(api_.launch(affine, &call, program_.stream_), "scaling a value");
   }
+  Result<std::shared_ptr<float[]>> allocate(std::size_t count) override {
+    TROUPE_ASSIGN(auto memory, program_.gpu_->allocate(count * sizeof(float), "a collective of the step"));
+    const auto owner = std::make_shared<gpu::GpuMemory>(std::move(memory));
+    return std::shared_ptr<float[]>(owner, owner->as<float>());
+  }
   Status wait() override { return program_.synchronise(); }
 
  private:

@@ -116,6 +116,43 @@ class Net : public Replica {
   const std::int64_t broken_;
 };
 
+/// A step with the collectives that give a replica others' values, or parts of a whole: for shares of equal size.
+class Crossing : public Replica {
+ public:
+  explicit Crossing(std::vector<std::int64_t> lengths = {}) : lengths_(std::move(lengths)) {}
+  Result<std::unique_ptr<InputPipeline>> input_fn(const InputContext& context) override {
+    return {std::make_unique<Rows>(context, lengths_, -1)};
+  }
+  void step_fn(ReplicaContext& context, const StepInputs& inputs) override {
+    using collectives::ReduceOp;
+    Graph& graph = context.graph();
+    const ParamGroup group = graph.group("net");
+    const Var hidden = linear(inputs["x"], graph.param(group, "w", Shape{6, 4}, Init::uniform(0.5)),
+                              graph.param(group, "b", Shape{4}, Init::constant(0)), Activation::kTanh);
+    Var loss = mean(square(hidden));
+    const auto add_square = [&](Var x, double factor) { loss = add(loss, scale(sum(square(x)), factor)); };
+    add_square(context.all_gather(hidden, "rows"), 0.1);
+    const Var parts =
+        graph.param(group, "parts", Shape{std::int64_t{context.input().replica_count}, 5}, Init::uniform(0.5));
+    const Var weighted = mul(parts, mean(square(hidden)));
+    add_square(context.reduce_scatter(weighted, ReduceOp::kSum, "sums"), 0.3);
+    add_square(context.reduce_scatter(weighted, ReduceOp::kMean, "means"), 0.2);
+    const Var shared = graph.param(group, "shared", Shape{5}, Init::uniform(0.5));
+    const std::vector<Var> items{shared, scale(shared, 2), scale(shared, -3)};
+    add_square(context.map_gather(
+                   items, [](Var x) { return square(x); }, "mapped"),
+               0.01);
+    add_square(context.map_reduce(
+                   items, [](Var x) { return scale(x, 0.5); }, ReduceOp::kMax, "most"),
+               0.05);
+    graph.metric("loss", loss);
+    graph.minimize(loss, group, context.wrap_optimizer({.rule = Sgd{.learning_rate = 0.05, .momentum = 0.9}}));
+  }
+
+ private:
+  const std::vector<std::int64_t> lengths_;
+};
+
 class NcclReplicas : public testing::Test {
  protected:
   static void SetUpTestSuite() { setenv("TROUPE_PLUGIN_PATH", EMULATED_PLUGINS, 1); }
@@ -168,8 +205,8 @@ TEST_F(NcclReplicas, MultiDeviceGivesWhatTheHostGives) {
     DeviceReplicasOptions options = on_gpus(replicas);
     const int before = simulated_nccl::collectives();
     const std::vector<State> by_nccl = train_devices(replica, options, kSteps);
-    // Of the step's five all but the maximum; backward all but that and the gather; two groups' gradients.
-    EXPECT_EQ(simulated_nccl::collectives() - before, (4 + 3 + 2) * kSteps);
+    // Of the step's five all but the maximum, on both ways; two groups' gradients.
+    EXPECT_EQ(simulated_nccl::collectives() - before, (4 + 4 + 2) * kSteps);
     options.reduce = collectives::InProcessAlgorithm::kReductionToOne;
     const int after = simulated_nccl::collectives();
     const std::vector<State> by_host = train_devices(replica, options, kSteps);
@@ -181,6 +218,25 @@ TEST_F(NcclReplicas, MultiDeviceGivesWhatTheHostGives) {
       EXPECT_LT(largest_difference(each, by_host[0]), kTolerance);
       EXPECT_LT(largest_difference(each, on_cpu[0]), kTolerance);
     }
+  }
+}
+
+TEST_F(NcclReplicas, WhatGathersAndScattersStaysOnTheGpusToo) {
+  constexpr int kSteps = 6;
+  for (const auto& lengths : {std::vector<std::int64_t>{}, {7, 7}, {7, 2}, {0, 7}}) {
+    Crossing replica(lengths);
+    DeviceReplicasOptions options = on_gpus(2);
+    const int before = simulated_nccl::collectives();
+    const std::vector<State> by_nccl = train_devices(replica, options, kSteps);
+    // Four on both ways, and the group's gradients. The reduced map is the host's.
+    EXPECT_EQ(simulated_nccl::collectives() - before, (4 + 4 + 1) * kSteps);
+    options.reduce = collectives::InProcessAlgorithm::kReductionToOne;
+    const std::vector<State> by_host = train_devices(replica, options, kSteps);
+    options.devices = {};
+    const std::vector<State> on_cpu = train_devices(replica, options, kSteps);
+    EXPECT_EQ(by_nccl[0], by_nccl[1]);
+    EXPECT_LT(largest_difference(by_nccl[0], by_host[0]), kTolerance);
+    EXPECT_LT(largest_difference(by_nccl[0], on_cpu[0]), kTolerance);
   }
 }
 
