@@ -13,7 +13,6 @@ namespace {
 class TableFeed final : public learner::DeviceFeed {
  public:
   TableFeed(replay::GpuTable& table, std::int64_t batch) : table_(table), batch_(batch) {}
-  ~TableFeed() override { (void)table_.end_launches(); }  // of a GPU that is lost the next call says so
 
   /// Where the program wants its inputs, and puts the new priorities.
   Status find_places(const learner::Program& program, double importance_exponent, const std::string& priority_output) {
@@ -100,7 +99,11 @@ class GpuReplayFeed final : public Feed {
     const std::int64_t steps = intake_->table().sampleable(wanted * batch) / batch;
     if (steps == 0) return std::int64_t{0};
     if (!replicator.program().has_feed()) TROUPE_TRY(attach_to(replicator.program()));
-    TROUPE_TRY(replicator.begin(static_cast<int>(steps)));
+    const Status begun = replicator.begin(static_cast<int>(steps));
+    // A group of another size has another program, and this one's stream goes with it.
+    const Status ended = identity_.group != nullptr ? table_->end_launches() : Status();
+    TROUPE_TRY(begun);
+    TROUPE_TRY(ended);
     return steps;
   }
   BatchView last_batch(const learner::Replicator&) const override { return {}; }

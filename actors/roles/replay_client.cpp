@@ -251,12 +251,13 @@ Result<ReplayBatch> ReplayClient::sample(std::int64_t rows, Duration timeout) {
 }
 
 Result<replay::TableInfo> ReplayClient::info(Duration timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
   replay::TableInfo whole;
   for (std::size_t shard = 0; shard < shards_; ++shard) {
     const auto work = std::make_shared<Work>();
     work->kind = Work::Kind::kInfo;
     work->shard = shard;
-    TROUPE_TRY(do_it(work, timeout));
+    TROUPE_TRY(do_it(work, std::max<Duration>(deadline - std::chrono::steady_clock::now(), Duration::zero())));
     const replay::TableInfo info = table_info(work->drawn->batch.info());
     whole.items += info.items;
     whole.bytes += info.bytes;
