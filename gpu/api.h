@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Changes with every change below. The loader refuses another number.
+// Changes with every change below, and of Kernel (kernels/kernel.hpp). The loader refuses another number.
 #define TROUPE_CUDA_ABI 12u
 // The one symbol that the plug-in exports: `const TroupeCudaApi* troupe_cuda_api(void)`.
 #define TROUPE_CUDA_ENTRY "troupe_cuda_api"

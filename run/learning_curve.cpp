@@ -104,7 +104,8 @@ std::vector<Curve> LearningCurveSink::curves() const {
 
 Status LearningCurveSink::flush() {
   const std::vector<Curve> all = curves();
-  return all.empty() ? Status() : write_file_atomic(path_.string(), learning_curve_svg(title_, all));
+  // Not kept by a sync: whoever records would stand still as long as the disk does, and a cut would wait for it.
+  return all.empty() ? Status() : replace_file(path_.string(), learning_curve_svg(title_, all));
 }
 
 }  // namespace troupe::apps

@@ -122,9 +122,9 @@ caf::behavior ChiefActor::make_behavior() {
       },
       [this](checkpoint_atom, caf::timespan patience) { return ask_cut(patience); },
       [this](checkpoint_atom, bool) { periodic_cut(); },
-      [this](expire_atom, std::uint64_t number) {
-        if (!cut_ || cut_->number != number) return;
-        const auto& due = cut_->captured ? cut_->writing : cut_->capturing;
+      [this](expire_atom, std::uint64_t number, bool writing) {
+        if (!cut_ || cut_->number != number || cut_->captured != writing) return;
+        const auto& due = writing ? cut_->writing : cut_->capturing;
         end_cut(Error{Code::kDeadlineExceeded, fmt::format("cut: no answer from node {}", first_names(due))});
       },
       [this](status_atom) {

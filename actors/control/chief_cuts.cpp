@@ -122,7 +122,7 @@ void ChiefActor::order_cut() {
   cut_->capturing = cut_->nodes;
   cut_->writing = cut_->nodes;
   // The nodes have the shorter deadline and name who held them up; this one is for a node that is silent altogether.
-  delayed_send(this, 2 * options_.cut_deadline, expire_atom::value, cut_->number);
+  delayed_send(this, 2 * options_.cut_deadline, expire_atom::value, cut_->number, false);
   for (const std::string& node : cut_->nodes) {
     Control cut = order(ControlKind::kCut);
     cut.number = cut_->number;
@@ -141,7 +141,7 @@ void ChiefActor::cut_answer(const Control& message, const std::string& node) {
     cut_->capturing.erase(node);
     if (!cut_->capturing.empty() || cut_->captured) return;
     cut_->captured = true;
-    delayed_send(this, kWriteDeadline, expire_atom::value, cut_->number);
+    delayed_send(this, kWriteDeadline, expire_atom::value, cut_->number, true);
     resume_nodes();
   } else {
     cut_->writing.erase(node);

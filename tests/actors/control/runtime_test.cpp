@@ -376,6 +376,17 @@ TEST(Runtime, ACutThatSomebodyHoldsUpFailsNamingIt) {
   gate->open = true;
 }
 
+TEST(Runtime, WritingACutMayTakeLongerThanCapturingIt) {
+  auto runtime = make(counting(1, 10, 1, std::make_shared<Collected>()),
+                      {.cut_deadline = std::chrono::milliseconds(100), .write_cut = [](std::shared_ptr<const Cut>) {
+                         std::this_thread::sleep_for(std::chrono::milliseconds(600));  // a slow disk, or a large table
+                         return Status();
+                       }});
+  ASSERT_TRUE(runtime->run([] { return true; }).ok());
+  const auto status = runtime->checkpoint(std::chrono::seconds(10));
+  EXPECT_TRUE(status.ok()) << status.error().message;
+}
+
 /// Fails so long after it is told to.
 class FailsWhenTold final : public Role {
  public:
