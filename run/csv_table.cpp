@@ -122,7 +122,8 @@ Status write_contents(const std::filesystem::path& path, std::span<const CsvColu
   for (const std::string& name : contents.names) text += ',' + csv_text(name);
   text += '\n';
   for (const CsvLine& line : contents.lines) text += line_text(line, contents.names);
-  return write_file_atomic(path.string(), text);
+  // Without a line there is nothing that a power cut could take, and a run's first rows need not wait for the disk.
+  return contents.lines.empty() ? replace_file(path.string(), text) : write_file_atomic(path.string(), text);
 }
 
 }  // namespace
