@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(kNormThreads) sum_squares_kernel(Parts<Squares
   const SquaresPart& part = parts.of[blockIdx.y];
   const std::int64_t begin = std::int64_t{blockIdx.x} * TROUPE_CUDA_NORM_BLOCK, rest = part.of.count - begin;
   if (rest <= 0) return;
-  const std::int64_t end = begin + (rest < TROUPE_CUDA_NORM_BLOCK ? rest : TROUPE_CUDA_NORM_BLOCK);
+  const std::int64_t end = begin + (rest < TROUPE_CUDA_NORM_BLOCK ? rest : std::int64_t{TROUPE_CUDA_NORM_BLOCK});
   const float sum =
       block_sum(part.wide ? squares_of<kLanes>(part.of.values, begin, end) : squares_of<1>(part.of.values, begin, end));
   if (threadIdx.x == 0) part.of.squares[blockIdx.x] = static_cast<double>(sum);
