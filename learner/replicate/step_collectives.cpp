@@ -142,8 +142,10 @@ StepCollective extremum(const std::shared_ptr<Exchange>& call, ReduceOp op) {
   JointFn backward([=](const JointArgs& args) -> Status {
     const std::size_t n = args.in.size();
     const float f = call->factor(args);
-    std::vector<float> sums(call->held);  // then summed: how many hold it
-    for (const float dy : args.in) sums.push_back(f == 0 ? 0 : f * dy);
+    TROUPE_ASSIGN(const std::span<float> sums, call->room(2 * n, args));
+    std::ranges::copy(call->held, sums.begin());  // then summed: how many hold it
+    std::ranges::transform(args.in, sums.begin() + static_cast<std::ptrdiff_t>(n),
+                           [f](float dy) { return f == 0 ? 0 : f * dy; });
     TROUPE_TRY(call->all_reduce(sums, ReduceOp::kSum, args, "/gradient"));
     for (std::size_t i = 0; i < n; ++i) args.out[i] = call->held[i] == 0 ? 0 : sums[n + i] / (sums[i] * f);
     return {};
@@ -210,15 +212,18 @@ StepCollective broadcast(const Meeting& meeting, int root) {
 
 StepCollective all_gather(const Meeting& meeting, std::size_t row) {
   const auto call = std::make_shared<Exchange>(meeting);
-  // Of rows, those that are no data are zero on both ways.
-  const auto clear = [row](std::span<float> values, const JointArgs& args) -> Status {
-    const std::size_t data = row == 0 ? values.size() : row * static_cast<std::size_t>(args.rows);
-    return data == values.size() ? Status() : args.memory->scale(values.subspan(data), 0);
+  // Of rows, those that are no data, which are zero on both ways.
+  const auto rest = [row](auto values, const JointArgs& args) {
+    return values.subspan(row == 0 ? values.size() : row * static_cast<std::size_t>(args.rows));
   };
   JointFn forward(
       [=](const JointArgs& args) -> Status {
-        TROUPE_ASSIGN(const std::span<float> in, call->copied(args.in, args));
-        TROUPE_TRY(clear(in, args));
+        std::span<const float> in = args.in;
+        if (!rest(in, args).empty()) {
+          TROUPE_ASSIGN(const std::span<float> cleared, call->copied(in, args));
+          TROUPE_TRY(args.memory->scale(rest(cleared, args), 0));
+          in = cleared;
+        }
         if (call->communicator == nullptr) return args.memory->copy(in, args.out);
         TROUPE_ASSIGN(collectives::Communicator* const ranks, call->group(args));
         return ranks->all_gather(in, args.out, call->options(args, ""))->wait();
@@ -228,7 +233,7 @@ StepCollective all_gather(const Meeting& meeting, std::size_t row) {
       [=](const JointArgs& args) -> Status {
         TROUPE_ASSIGN(const std::span<float> gradients, call->copied(args.in, args));
         TROUPE_TRY(call->scatter_gradient(gradients, args.out, args));
-        return clear(args.out, args);
+        return rest(args.out, args).empty() ? Status() : args.memory->scale(rest(args.out, args), 0);
       },
       call->gpu());
   forward.with_rule(call->replicas, [=](const hlo::Joint& of) {

@@ -205,18 +205,20 @@ class CudaProgram::Builder {
       TROUPE_TRY(make_conv(from, from.conv, call));
     } else {
       const ConvShape& conv = from.conv;
-      const std::string name(from.op->conv != nullptr ? "matmul" : from.op->name);
+      const bool is_conv = from.op->conv != nullptr;  // and a product, for which the plug-in has the kernel
+      const std::string name(is_conv ? "matmul" : from.op->name);
+      const std::string_view library = is_conv ? std::string_view() : from.op->cuda;
       if (from.op->gemm != nullptr) TROUPE_TRY(make_product(from, call));
-      if (from.op->conv != nullptr) {
+      if (is_conv) {
         const std::int64_t pixels = conv.batch * conv.height * conv.width;
         TROUPE_TRY(make_product(from, {.m = conv.in, .n = conv.out, .k = pixels, .transpose_a = true}, call));
       }
-      TROUPE_ASSIGN(node.kernel, gpu_.kernel(name, from.op->cuda));
+      TROUPE_ASSIGN(node.kernel, gpu_.kernel(name, library));
       if (node.kernel == nullptr) {
         return Error{Code::kUnavailable,
                      fmt::format("{}: {} has no kernel for the operation {}: give its OpDef a library that has (cuda), "
                                  "or run on cpu",
-                                 gpu_.name(), from.op->cuda.empty() ? "the plug-in" : from.op->cuda, name)};
+                                 gpu_.name(), library.empty() ? "the plug-in" : library, name)};
       }
       node.workspace_bytes = api_.workspace(node.kernel, &call);
     }
