@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include <troupe/actors/roles/policy_publication.hpp>
@@ -19,8 +18,7 @@ class OwnLearner final : public Role {
       : options_(options),
         learner_(std::move(learner)),
         batches_(options.batches),
-        layout_hash_(options.context.policy.fingerprint()),
-        policy_(static_cast<std::size_t>(options.context.policy.elements)) {}
+        layout_hash_(options.context.policy.fingerprint()) {}
 
   Result<Progress> step(RoleContext& context) override {
     TROUPE_TRY(batches_.send_priorities(context));
@@ -46,7 +44,7 @@ class OwnLearner final : public Role {
     for (StateTensor& tensor : state.tensors) tensor.name.insert(0, kOwnLearnerState);
     for (messages::Counter& counter : state.counters) counter.name.insert(0, kOwnLearnerState);
     // As a trainer's checkpoint has it: for `eval`, `export` and whoever else looks for what was learnt.
-    std::vector<float> policy(policy_.size(), 0.0F);
+    std::vector<float> policy(static_cast<std::size_t>(options_.context.policy.elements), 0.0F);
     TROUPE_TRY(learner_->write_policy(policy));
     for (const learner::ParamEntry& entry : options_.context.policy.entries) {
       const auto values = std::as_bytes(std::span(policy).subspan(static_cast<std::size_t>(entry.offset),
@@ -124,16 +122,17 @@ class OwnLearner final : public Role {
   Result<bool> publish(RoleContext& context, bool last) {
     if (published_ >= 0 && version() - published_ < (last ? 1 : options_.publish_period)) return true;
     if (!context.out("updates").ready(0)) return false;
-    std::ranges::fill(policy_, 0.0F);
-    TROUPE_TRY(learner_->write_policy(policy_));
-    const auto wrong = std::ranges::find_if(policy_, [](float value) { return !std::isfinite(value); });
-    if (wrong != policy_.end()) {
-      return Error{Code::kInvalidArgument, fmt::format("write_policy: element {} is {} after step {}",
-                                                       wrong - policy_.begin(), *wrong, steps_)};
+    const std::int64_t elements = options_.context.policy.elements;
+    TROUPE_ASSIGN(auto builder, messages::ParametersBuilder::make(context.pool(), DType::kF32, elements));
+    const std::span values(reinterpret_cast<float*>(builder.data().data()), static_cast<std::size_t>(elements));
+    std::ranges::fill(values, 0.0F);
+    TROUPE_TRY(learner_->write_policy(values));
+    // Counts, since a search that ends early takes a number at a time.
+    if (std::ranges::count_if(values, [](float value) { return !std::isfinite(value); }) > 0) {
+      const auto wrong = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
+      return Error{Code::kInvalidArgument,
+                   fmt::format("write_policy: element {} is {} after step {}", wrong - values.begin(), *wrong, steps_)};
     }
-    TROUPE_ASSIGN(auto builder, messages::ParametersBuilder::make(context.pool(), DType::kF32,
-                                                                  static_cast<std::int64_t>(policy_.size())));
-    std::memcpy(builder.data().data(), policy_.data(), builder.data().size());
     context.out("updates").send(std::move(builder).finish({.version = version(), .layout_hash = layout_hash_}));
     published_ = version();
     return true;
@@ -143,7 +142,6 @@ class OwnLearner final : public Role {
   const std::unique_ptr<Learner> learner_;
   ReplayBatches batches_;
   const std::uint64_t layout_hash_;
-  std::vector<float> policy_;
   std::vector<float> weights_;
   std::vector<Scalar> metrics_;  ///< of the newest step
   std::int64_t steps_ = 0;

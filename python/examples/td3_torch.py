@@ -53,8 +53,8 @@ class TD3(troupe.Learner):
         self.actor = Actor(observation, action)
         self.qf1, self.qf2 = QNetwork(observation + action), QNetwork(observation + action)
         self.target_actor, self.qf1_target, self.qf2_target = map(copy.deepcopy, (self.actor, self.qf1, self.qf2))
-        self.q_optimizer = torch.optim.Adam([*self.qf1.parameters(), *self.qf2.parameters()], lr=self.rate)
-        self.actor_optimizer = torch.optim.Adam(self.actor.parameters(), lr=self.rate)
+        self.q_optimizer = torch.optim.Adam([*self.qf1.parameters(), *self.qf2.parameters()], lr=self.rate, fused=True)
+        self.actor_optimizer = torch.optim.Adam(self.actor.parameters(), lr=self.rate, fused=True)
         self.steps, self.actor_loss = 0, 0.0
 
     def learn(self, batch):
@@ -73,7 +73,7 @@ class TD3(troupe.Learner):
         if self.steps % self.policy_frequency == 0:
             actor_loss = -self.qf1(data["observation"], self.actor(data["observation"])).mean()
             self.actor_optimizer.zero_grad()
-            actor_loss.backward()
+            actor_loss.backward(inputs=list(self.actor.parameters()))  # and no gradients of the critic
             self.actor_optimizer.step()
             self.actor_loss = actor_loss.item()
             for online, target in ((self.actor, self.target_actor), (self.qf1, self.qf1_target), (self.qf2, self.qf2_target)):

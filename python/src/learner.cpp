@@ -33,6 +33,37 @@ nb::object agent_object(const actors::LearnerContext& context) {
   return nb::module_::import_("troupe.learners").attr("Agent")(**fields);
 }
 
+using Floats = nb::ndarray<const float, nb::device::cpu>;
+
+/// Copies numbers into the order of rows, from whatever order they lie in: a weight of PyTorch's is a transposed one.
+/// In squares, as each number of a column lies in a cache line of its own.
+void copy_rows(const Floats& from, float* to) {
+  constexpr std::int64_t kSide = 16;
+  const std::size_t rank = from.ndim();
+  const auto size = [&](std::size_t back) {
+    return rank < back ? 1 : static_cast<std::int64_t>(from.shape(rank - back));
+  };
+  const auto stride = [&](std::size_t back) { return rank < back ? 0 : from.stride(rank - back); };
+  const std::int64_t rows = size(2), columns = size(1), across = stride(1), down = stride(2);
+  const std::int64_t each = rows * columns, matrices = each == 0 ? 0 : static_cast<std::int64_t>(from.size()) / each;
+  for (std::int64_t m = 0; m < matrices; ++m, to += each) {
+    const float* matrix = from.data();
+    for (std::int64_t rest = m, back = 3; rest > 0; ++back) {
+      matrix += rest % size(back) * stride(back);
+      rest /= size(back);
+    }
+    for (std::int64_t top = 0; top < rows; top += kSide) {
+      for (std::int64_t left = 0; left < columns; left += kSide) {
+        for (std::int64_t r = top; r < std::min(top + kSide, rows); ++r) {
+          for (std::int64_t c = left; c < std::min(left + kSide, columns); ++c) {
+            to[r * columns + c] = matrix[r * down + c * across];
+          }
+        }
+      }
+    }
+  }
+}
+
 class PythonLearner final : public actors::Learner {
  public:
   /// With the lock.
@@ -64,14 +95,13 @@ class PythonLearner final : public actors::Learner {
         if (!tensors.contains(entry.name.c_str())) {
           return Error{Code::kNotFound, "learner: policy() does not give \"" + entry.name + "\""};
         }
-        using Floats = nb::ndarray<const float, nb::c_contig, nb::device::cpu>;
         const auto given = nb::cast<Floats>(tensors[entry.name.c_str()]);
         TROUPE_ASSIGN(const Shape shape, shape_of(entry.name, given));
         if (shape != entry.shape) {
           return Error{Code::kShapeMismatch, "learner: policy() gives \"" + entry.name + "\" as " + shape.to_string() +
                                                  ", expected " + entry.shape.to_string()};
         }
-        std::ranges::copy(std::span(given.data(), given.size()), values.begin() + entry.offset);
+        copy_rows(given, values.data() + entry.offset);
       }
       return {};
     });

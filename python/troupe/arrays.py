@@ -22,15 +22,20 @@ Array = Union[npt.ArrayLike, SupportsDLPack]
 _HOST_DEVICES = (1, 3)  # DLPack's numbers of the processor's memory, and of such that is pinned for CUDA
 
 
-def as_array(value: Any, dtype: npt.DTypeLike | None) -> np.ndarray:
-    """A contiguous array of this type, or of its own: of what NumPy understands, or by DLPack of another library's array (PyTorch, JAX),
-    which is not copied where it can be used as it is."""
+def as_strided(value: Any, dtype: npt.DTypeLike | None) -> np.ndarray:
+    """An array of this type, or of its own: of what NumPy understands, or by DLPack of another library's array (PyTorch, JAX), which is
+    not copied where it can be used as it is."""
     if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__"):
         kind, index = value.__dlpack_device__()
         if kind not in _HOST_DEVICES:
             raise TroupeError(f"an array lies on a device (DLPack's {int(kind)}:{index}), expected the processor's memory", "invalid_argument")
         value = np.from_dlpack(value)
-    return np.ascontiguousarray(value, dtype)
+    return np.asarray(value, dtype)
+
+
+def as_array(value: Any, dtype: npt.DTypeLike | None) -> np.ndarray:
+    """The same, contiguous and of one dimension at least."""
+    return np.ascontiguousarray(as_strided(value, dtype))
 
 
 _KEPT = ("float32", "float64", "int32", "int64", "uint8")

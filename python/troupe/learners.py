@@ -29,7 +29,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from troupe.arrays import Array, as_array
+from troupe.arrays import Array, as_array, as_strided
 from troupe.error import TroupeError
 from troupe.roles import Key, first_line, named
 
@@ -100,5 +100,5 @@ def as_step(said: Union[Mapping[str, float], Step, None]) -> Step:
 
 
 def as_policy(said: Mapping[str, Array]) -> dict[str, np.ndarray]:
-    """What the core takes of policy()."""
-    return {name: as_array(tensor, np.float32) for name, tensor in said.items()}
+    """What the core takes of policy(), and copies."""
+    return {name: as_strided(tensor, np.float32) for name, tensor in said.items()}

@@ -92,10 +92,10 @@ LEARNER = """
 
     class Constant(troupe.Learner):
         "Gives out what its key says"
-        keys = {"value": 0.25, "mistake": ""}
+        keys = {"value": 0.25, "mistake": "", "order": ""}
 
         def __init__(self, keys, agent):
-            self.value, self.mistake, self.agent, self.rows = keys["value"], keys["mistake"], agent, 0
+            self.value, self.mistake, self.order, self.agent, self.rows = keys["value"], keys["mistake"], keys["order"], agent, 0
             assert agent.batch["observation"][0] == "float32" and agent.batch_size == 8 and agent.max_steps == 60
 
         def learn(self, batch):
@@ -109,6 +109,11 @@ LEARNER = """
 
         def policy(self):
             tensors = {name: np.full(shape, self.value) for name, shape in self.agent.policy.items()}
+            if self.order:
+                orders = {"rows": np.array, "columns": np.asfortranarray, "back": lambda x: np.flip(np.flip(x).copy()),
+                          "apart": lambda x: np.repeat(x, 2, -1)[..., ::2]}
+                numbers = [np.cos(np.arange(np.prod(shape), dtype=np.float32)).reshape(shape) for shape in self.agent.policy.values()]
+                tensors = dict(zip(self.agent.policy, map(orders[self.order], numbers)))
             if self.mistake == "name":
                 tensors["policy/other"] = tensors.popitem()[1]
             if self.mistake == "shape":
@@ -392,6 +397,19 @@ class Programs(unittest.TestCase):
                 hidden = max(0.0, -0.125 * (observation.sum() + 1))
                 np.testing.assert_allclose(policy.act(observation), np.tanh(-0.125 * (8 * hidden + 1)), rtol=1e-5)
                 self.assertEqual(policy.step, 60)
+
+    def test_the_policy_of_a_learner_may_lie_in_memory_in_any_order(self):
+        layers = [(5, 40), (40, 33), (33, 1)]
+        hidden = observation = np.array([0.5, -1.0, 0.25, 1.0, 2.0], np.float32)
+        for shape in layers:
+            weight, bias = (np.cos(np.arange(np.prod(each), dtype=np.float32)).reshape(each) for each in (shape, shape[1:]))
+            before = hidden @ weight + bias
+            hidden = np.maximum(before, 0)
+        for order in ("rows", "columns", "back", "apart"):
+            with self.subTest(order):
+                self.train_constant(f'constant.order="{order}"', "td3.policy_layers=[40, 33]", run=order)
+                policy = troupe.load(self.folder / order).policy(program=self.constant())
+                np.testing.assert_allclose(policy.act(observation), np.tanh(before), rtol=1e-4)
 
     def test_a_learner_goes_on_from_its_checkpoint(self):
         self.train_constant("max_learner_steps=60")

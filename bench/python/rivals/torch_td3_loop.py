@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""The same networks and updates in the loop of CleanRL's td3_continuous_action.py: act, step the environment, add to the
-replay, sample, learn, one update an env step. The environment is Troupe's own by Gymnasium, which is faster than
-dm_control's. PyTorch takes the threads that it takes by itself, as it does as a learner of a run."""
+"""The same networks and updates in the loop of CleanRL's td3_continuous_action.py, with its optimisers, which are not fused:
+act, step the environment, add to the replay, sample, learn, one update an env step. The environment is Troupe's own by
+Gymnasium, which is faster than dm_control's. PyTorch takes the threads that it takes by itself, as it does as a learner of
+a run."""
 import pathlib
 import sys
 import time
@@ -47,6 +48,8 @@ def env_steps_per_second():
     observation_size, action_size = env.observation_space.shape[0], env.action_space.shape[0]
     agent = types.SimpleNamespace(seed=1, policy=[], batch={"observation": ("f32", (observation_size,)), "action": ("f32", (action_size,))})
     learner = TD3({name: key.default for name, key in TD3.keys.items()}, agent)
+    learner.q_optimizer = torch.optim.Adam([*learner.qf1.parameters(), *learner.qf2.parameters()], lr=learner.rate)
+    learner.actor_optimizer = torch.optim.Adam(learner.actor.parameters(), lr=learner.rate)
     rows, (observation, _) = Rows(observation_size, action_size), env.reset(seed=1)
     while True:
         if rows.count < WARM_UP_STEPS:
