@@ -1,10 +1,12 @@
 #pragma once
-// Memory for equal slots, which comes in chunks as slots are first used and is never moved. Used by replay/row_store
-// and replay/plane_store.
+// Memory for equal slots, which comes in chunks as slots are first used and is never moved. Slots are drawn at random:
+// chunks are in huge pages, as with small ones most draws would also miss the processor's table of them. Used by
+// replay/row_store and replay/plane_store.
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
+
+#include <troupe/core/aligned.hpp>
 
 namespace troupe::replay {
 
@@ -20,13 +22,10 @@ class SlotMemory {
   const std::byte* at(std::uint32_t slot) const { return chunks_[slot >> shift_].get() + (slot & mask_) * slot_bytes_; }
 
  private:
-  struct Free {
-    void operator()(std::byte* memory) const;
-  };
   std::size_t slot_bytes_;
   int shift_;  // slots in a chunk: a power of two
   std::uint32_t mask_;
-  std::vector<std::unique_ptr<std::byte[], Free>> chunks_;
+  std::vector<AlignedArray<std::byte>> chunks_;
 };
 
 }  // namespace troupe::replay

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include <troupe/core/aligned.hpp>
 #include <troupe/learner/engine/cpu/convolution.hpp>
-#include <troupe/learner/graph/aligned.hpp>
 
 namespace troupe::learner {
 namespace {

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include <troupe/core/aligned.hpp>
 #include <troupe/learner/engine/kept_length.hpp>
 #include <troupe/learner/engine/lars.hpp>
 #include <troupe/learner/engine/program.hpp>
-#include <troupe/learner/graph/aligned.hpp>
 #include <troupe/learner/graph/graph_data.hpp>
 
 namespace troupe::learner {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include <troupe/core/aligned.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/core/tensor.hpp>
-#include <troupe/learner/graph/aligned.hpp>
 
 namespace troupe::learner {
 

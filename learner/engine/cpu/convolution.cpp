@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include <troupe/core/aligned.hpp>
 #include <troupe/learner/engine/cpu/convolution_backends.hpp>
 #include <troupe/learner/engine/cpu/fastest.hpp>
 #include <troupe/learner/engine/cpu/widened.hpp>
-#include <troupe/learner/graph/aligned.hpp>
 
 namespace troupe::learner {
 namespace {

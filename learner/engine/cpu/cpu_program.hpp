@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include <troupe/core/aligned.hpp>
 #include <troupe/learner/engine/cpu/gradient_exchange.hpp>
 #include <troupe/learner/engine/cpu/kernels/kernel_table.hpp>
 #include <troupe/learner/engine/engine.hpp>
 #include <troupe/learner/engine/thread_team.hpp>
-#include <troupe/learner/graph/aligned.hpp>
 
 namespace troupe::learner {
 

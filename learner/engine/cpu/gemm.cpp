@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include <troupe/core/aligned.hpp>
 #include <troupe/learner/engine/cpu/fastest.hpp>
 #include <troupe/learner/engine/cpu/gemm_backends.hpp>
 #include <troupe/learner/engine/cpu/kernels/kernel_table.hpp>
 #include <troupe/learner/engine/cpu/widened.hpp>
-#include <troupe/learner/graph/aligned.hpp>
 
 namespace troupe::learner {
 

@@ -20,8 +20,8 @@
 #include <string>
 #include <vector>
 
+#include <troupe/core/aligned.hpp>
 #include <troupe/core/error.hpp>
-#include <troupe/learner/graph/aligned.hpp>
 #include <troupe/learner/replicate/parameter_server/served_model.hpp>
 #include <troupe/messages/gradient.hpp>
 #include <troupe/messages/parameters.hpp>

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <vector>
 
+#include <troupe/core/aligned.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/engine/cpu/gemm.hpp>
 #include <troupe/learner/engine/cpu/kernels/kernel_table.hpp>
-#include <troupe/learner/graph/aligned.hpp>
 
 namespace troupe::learner {
 namespace {
