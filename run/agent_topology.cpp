@@ -421,7 +421,7 @@ Result<Agent> make_agent(const AgentOptions& options) {
   TROUPE_ASSIGN(AlgorithmContext context, context_of(options));
   auto made = options.make_algorithm(context);
   if (!made.ok()) return about("algorithm", made.error());
-  Agent agent{.algorithm = std::move(made).value()};
+  Agent agent{.algorithm = std::move(made).value(), .given = context.environment.observation};
   const Algorithm& algorithm = agent.algorithm;
   const auto wrapped = envs::wrapped(options.make_environment, options.wrappers);
   agent.make_environment = algorithm.wrap ? algorithm.wrap(wrapped) : wrapped;

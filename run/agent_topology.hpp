@@ -19,6 +19,7 @@ namespace troupe::actors {
 /// or exports, have in common.
 struct Agent {
   Algorithm algorithm;
+  Signature given;                         ///< an observation with the configuration's wrappers alone
   envs::MakeEnvironment make_environment;  ///< with all wrappers: the configuration's, then the algorithm's
   envs::EnvSpec environment;               ///< of these
   envs::MakeEnvironment make_evaluation;   ///< what the policy is evaluated and filmed in, with wrappers likewise

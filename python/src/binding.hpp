@@ -40,6 +40,21 @@ inline void or_raise(const Status& status) {
   if (!status.ok()) raise(status.error());
 }
 
+inline Error wrong_type(nb::handle value, const std::string& what, const std::string& expected) {
+  const nb::object type = nb::borrow(value.type()).attr("__name__");
+  return {Code::kInvalidArgument, what + ": got a " + nb::cast<std::string>(type) + ", expected " + expected};
+}
+
+/// What a user has handed over as a T. Raises TroupeError saying what it is instead.
+template <typename T>
+T cast_or_raise(nb::handle value, const std::string& what, const char* expected) {
+  try {
+    return nb::cast<T>(value);
+  } catch (const std::bad_cast&) {
+    raise(wrong_type(value, what, expected));
+  }
+}
+
 /// Name, NumPy's name of the type, shape.
 using Column = std::tuple<std::string, std::string, std::vector<std::int64_t>>;
 

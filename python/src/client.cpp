@@ -1,7 +1,10 @@
 // troupe._core.ReplayClient: this process as a node of a run, for its replay alone.
+#include <fmt/format.h>
 #include <nanobind/stl/optional.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -28,6 +31,8 @@ namespace {
 
 using Doubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Keys = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+constexpr Duration kSignalSlice = std::chrono::milliseconds(100);
 
 /// Whose replay `what` is: an agent's name, or empty for the only one with clients.
 Result<actors::AgentOptions*> agent_of(actors::TrainOptions& options, const std::string& what) {
@@ -98,11 +103,28 @@ class Client {
       const Status over = actors::run_node(options_, place_, &stop_);
       client_->close(over.ok() ? Error{Code::kUnavailable, "the run has ended"} : over.error());
     });
-    const Status taken_in = client_->ready(from_seconds(timeout_s));
-    if (taken_in.ok()) return;
+    // In slices, between which Ctrl-C is heard.
+    const auto deadline = std::chrono::steady_clock::now() + from_seconds(timeout_s);
+    bool interrupted = false;
+    Status taken_in;
+    do {
+      const Duration left = std::max<Duration>(deadline - std::chrono::steady_clock::now(), Duration::zero());
+      taken_in = client_->ready(std::min(left, kSignalSlice));
+      if (taken_in.ok()) return;
+      const nb::gil_scoped_acquire again;
+      interrupted = PyErr_CheckSignals() != 0;
+    } while (!interrupted && taken_in.error().code == Code::kDeadlineExceeded &&
+             std::chrono::steady_clock::now() < deadline);
     stop_ = true;
     node_.join();  // as nobody ends what was never made
     const nb::gil_scoped_acquire again;
+    if (interrupted) throw nb::python_error();
+    if (taken_in.error().code == Code::kDeadlineExceeded) {
+      taken_in = Error{Code::kDeadlineExceeded,
+                       fmt::format("the run did not take this client in within {:g} s; where it was refused, as one "
+                                   "whose name another client has, a line on standard error says so",
+                                   timeout_s)};
+    }
     or_raise_timeout("ReplayClient", taken_in);
   }
   ~Client() { close(); }

@@ -141,9 +141,9 @@ class VectorEnv {
   std::vector<envs::Move> moves_;
 };
 
-std::vector<Column> columns_of(const envs::EnvSpec& spec) {
+std::vector<Column> columns_of(const Signature& signature) {
   std::vector<Column> columns;
-  for (const TensorSpec& column : spec.observation) columns.push_back(column_of(column));
+  for (const TensorSpec& column : signature) columns.push_back(column_of(column));
   return columns;
 }
 
@@ -161,6 +161,7 @@ class Policy {
     const std::vector<float> values = value_or_raise(actors::group_values(run.part, policy->layout()));
     or_raise(policy->load(values, policy->fingerprint()));
     spec_ = agent.evaluation;
+    given_ = agent.given;
     step_ = run.part.step;
     player_ = value_or_raise(
         actors::Player::make(std::move(policy), spec_, actors::evaluation_episodes(*options, agent).exploration));
@@ -169,6 +170,7 @@ class Policy {
   }
 
   const envs::EnvSpec& spec() const { return spec_; }
+  const Signature& given() const { return given_; }
   std::int64_t step() const { return step_; }
   std::size_t rows() const { return begins_.size(); }
 
@@ -203,6 +205,7 @@ class Policy {
   }
 
   envs::EnvSpec spec_;
+  Signature given_;
   std::int64_t step_ = 0;
   std::unique_ptr<actors::Player> player_;
   std::vector<bool> begins_;
@@ -236,7 +239,7 @@ NB_MODULE(_core, m) {
           "control_dt", [](const VectorEnv& self) { return self.spec().control_dt; }, "Seconds a step.")
       .def_prop_ro("cameras", [](const VectorEnv& self) { return self.spec().cameras; })
       .def_prop_ro(
-          "columns", [](const VectorEnv& self) { return columns_of(self.spec()); },
+          "columns", [](const VectorEnv& self) { return columns_of(self.spec().observation); },
           "Of an observation, in the order of its bytes: name, type, shape.")
       .def_prop_ro(
           "action", [](const VectorEnv& self) { return column_of(self.spec().action.tensor); }, "Name, type and shape.")
@@ -283,8 +286,11 @@ NB_MODULE(_core, m) {
       .def_prop_ro("step", &Policy::step, "How many steps it has learnt.")
       .def_prop_ro("rows", &Policy::rows)
       .def_prop_ro(
-          "columns", [](const Policy& self) { return columns_of(self.spec()); },
+          "columns", [](const Policy& self) { return columns_of(self.spec().observation); },
           "Of an observation, in the order of its bytes: name, type, shape.")
+      .def_prop_ro(
+          "given", [](const Policy& self) { return columns_of(self.given()); },
+          "As columns, of an observation before the algorithm flattens it.")
       .def_prop_ro(
           "action", [](const Policy& self) { return column_of(self.spec().action.tensor); }, "Name, type and shape.")
       .def("act", &Policy::act, "observations"_a, "first"_a = nb::none(),

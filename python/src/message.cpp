@@ -173,6 +173,12 @@ Result<Frame> request_frame(nb::handle message, messages::FramePool& pool) {
              nb::cast<std::string>(message.attr("table"))});
 }
 
+/// Raises TroupeError where it is no troupe.TYPE.
+void expect_instance(nb::handle message, const std::string& type, const std::string& what) {
+  const nb::object wanted = nb::module_::import_("troupe.messages").attr(type.c_str());
+  if (!nb::isinstance(message, wanted)) raise(wrong_type(message, what, "a troupe." + type));
+}
+
 }  // namespace
 
 nb::dict dict_of_columns(const BatchView& rows) {
@@ -202,14 +208,18 @@ Result<nb::object> to_python(const Frame& frame, const std::string& type) {
 }
 
 Result<Frame> to_frame(nb::handle message, const std::string& type, messages::FramePool& pool, Sender& sender) {
+  if (type == "Batch") return Error{Code::kInvalidArgument, "a role in Python takes batches, and sends none"};
+  if (type == "Steps") return Error{Code::kInvalidArgument, "steps are sent by troupe.StepsWriter.flush()"};
+  const std::string what = "a message of type " + type;
+  if (type == "ParametersVersion") {
+    return messages::make_parameters_version(pool, {cast_or_raise<std::int64_t>(message, what, "an integer")});
+  }
+  if (messages::is_kind_name(type)) expect_instance(message, type, what);
   if (type == "Trajectory") return trajectory_frame(message, pool, sender);
   if (type == "Parameters") return parameters_frame(message, pool);
   if (type == "Priorities") return priorities_frame(message, pool);
-  if (type == "ParametersVersion") return messages::make_parameters_version(pool, {nb::cast<std::int64_t>(message)});
   if (type == "SampleRequest") return request_frame(message, pool);
-  if (type == "Batch") return Error{Code::kInvalidArgument, "a role in Python takes batches, and sends none"};
-  if (type == "Steps") return Error{Code::kInvalidArgument, "steps are sent by troupe.StepsWriter.flush()"};
-  const auto bytes = nb::cast<nb::bytes>(message);
+  const auto bytes = cast_or_raise<nb::bytes>(message, what, "bytes");
   return pool.copy({static_cast<const std::byte*>(bytes.data()), bytes.size()});
 }
 

@@ -36,7 +36,7 @@ RoleKind kind_of(const nb::object& role) {
   return queue_of(type, [kept = shared(priority), type](const messages::Frame& frame) {
     return in_python("priority", [&]() -> Result<double> {
       TROUPE_ASSIGN(const nb::object message, to_python(frame, type));
-      return nb::cast<double>((*kept)(message));
+      return cast_or_raise<double>((*kept)(message), "what it gave", "a number");
     });
   });
 }

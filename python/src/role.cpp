@@ -151,11 +151,13 @@ nb::object take_request(const ServerEnd& server) {
       continue;
     }
     const auto once = std::make_shared<std::function<void(messages::Frame)>>(std::move(answer));
-    nb::object reply = nb::cpp_function([once, of = server.of, type = server.port->answer_type()](nb::handle message) {
-      if (*once == nullptr) raise({Code::kInvalidArgument, of->name + ": a request is answered twice"});
-      (*once)(of->frame(message, type));
-      *once = nullptr;
-    });
+    nb::object reply = nb::cpp_function(
+        [once, of = server.of, type = server.port->answer_type()](nb::handle message) {
+          if (*once == nullptr) raise({Code::kInvalidArgument, of->name + ": a request is answered twice"});
+          (*once)(of->frame(message, type));
+          *once = nullptr;
+        },
+        "message"_a.none());
     return nb::make_tuple(*request, reply);
   }
   return nb::none();
@@ -200,7 +202,7 @@ class PythonRole final : public actors::Role {
       context_->now = &context;
       const std::shared_ptr<Context> after(context_.get(), [](Context* of) { of->now = nullptr; });
       const nb::object said = step_(seen_);
-      return said.is_none() ? Progress::kIdle : nb::cast<Progress>(said);
+      return said.is_none() ? Progress::kIdle : cast_or_raise<Progress>(said, "step()", "a troupe.Progress");
     });
   }
 
@@ -287,15 +289,16 @@ Locked::~Locked() {
 }
 
 void add_scalars(std::vector<Scalar>& to, nb::handle from) {
-  for (const auto& [name, value] : nb::cast<nb::dict>(from)) {
-    to.push_back({nb::cast<std::string>(name), nb::cast<double>(value)});
+  for (const auto& [key, value] : cast_or_raise<nb::dict>(from, "numbers to report", "a dictionary")) {
+    const auto name = cast_or_raise<std::string>(key, "the name of a number to report", "a string");
+    to.push_back({name, cast_or_raise<double>(value, name, "a number")});
   }
 }
 
 actors::RoleState state_of(nb::handle saved) {
   actors::RoleState state;
-  for (const auto& [key, value] : nb::cast<nb::dict>(saved)) {
-    const auto name = nb::cast<std::string>(key);
+  for (const auto& [key, value] : cast_or_raise<nb::dict>(saved, "save()", "a dictionary")) {
+    const auto name = cast_or_raise<std::string>(key, "save(): a name", "a string");
     if (nb::isinstance<nb::int_>(value)) {
       state.counters.push_back({name, nb::cast<std::int64_t>(value)});
       continue;
@@ -410,13 +413,13 @@ void bind_role(nb::module_& m) {
           },
           "consumer"_a)
       .def(
-          "send", &send, "message"_a, "consumer"_a = nb::none(),
+          "send", &send, "message"_a.none(), "consumer"_a = nb::none(),
           "Sends to the next consumer that has room (of a `latest` channel to all), or to this one. Raises TroupeError "
           "when there is no room.");
   nb::class_<CallerEnd>(m, "Caller", "The calling end of a channel of requests.")
       .def_prop_ro("ready", [](const CallerEnd& caller) { return caller().ready(); })
       .def(
-          "call", &call, "request"_a, "reply"_a, "timeout"_a = 10.0,
+          "call", &call, "request"_a.none(), "reply"_a, "timeout"_a = 10.0,
           "reply(answer, None) is called once, before the next step, or reply(None, reason) after `timeout` seconds or "
           "when nobody answers.");
   nb::class_<ServerEnd>(m, "Server", "The serving end of a channel of requests.")

@@ -6,6 +6,8 @@ The program is `troupe` on the command line (`troupe train cartpole_swingup`), a
 Python, and `troupe.main()` is the program with them in it.
 """
 
+import importlib.metadata
+
 from troupe._core import VectorEnv, environment_names
 from troupe.error import TroupeError
 from troupe.learners import Agent, Learner, Step
@@ -16,6 +18,7 @@ from troupe.roles import Context, Identity, Key, Port, Program, Progress, Queue,
 from troupe.runs import Run, load, run
 from troupe.sequences import SequenceReplay, SequenceReplayRole, SequenceWriter, StepsWriter, TableSpec
 
+__version__ = importlib.metadata.version("troupe")
 __all__ = [
     "Agent", "Context", "Identity", "Key", "Learner", "Parameters", "Policy", "Port", "Priorities", "Program", "Progress", "Queue", "RateLimiter", "ReplayClient", "Report",
     "Role", "Run", "Sample", "SampleRequest", "SequenceReplay", "SequenceReplayRole", "SequenceSample", "SequenceWriter", "Step", "StepsWriter", "Table", "TableSpec", "Trajectory", "TroupeError", "VectorEnv", "environment_names", "load", "main", "run",

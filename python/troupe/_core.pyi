@@ -111,6 +111,10 @@ class Policy:
         """Of an observation, in the order of its bytes: name, type, shape."""
 
     @property
+    def given(self) -> list[tuple[str, str, list[int]]]:
+        """As columns, of an observation before the algorithm flattens it."""
+
+    @property
     def action(self) -> tuple[str, str, list[int]]:
         """Name, type and shape."""
 
@@ -307,7 +311,7 @@ class Outlet:
 
     def ready_for(self, consumer: int) -> bool: ...
 
-    def send(self, message: object, consumer: int | None = None) -> None:
+    def send(self, message: object | None, consumer: int | None = None) -> None:
         """
         Sends to the next consumer that has room (of a `latest` channel to all), or to this one. Raises TroupeError when there is no room.
         """
@@ -318,7 +322,7 @@ class Caller:
     @property
     def ready(self) -> bool: ...
 
-    def call(self, request: object, reply: Callable, timeout: float = 10.0) -> None:
+    def call(self, request: object | None, reply: Callable, timeout: float = 10.0) -> None:
         """
         reply(answer, None) is called once, before the next step, or reply(None, reason) after `timeout` seconds or when nobody answers.
         """

@@ -69,7 +69,7 @@ class Views:
         self.is_dict = len(self.columns) != 1
         _, dtype, shape = core.action
         self.action_dtype, self.action_shape = np.dtype(dtype), tuple(shape)
-        self.no_actions = self.action_bytes(np.zeros((core.count, *self.action_shape)))  # of instances that do not step
+        self.no_actions = self.action_bytes(np.zeros((core.count, *self.action_shape), self.action_dtype))  # of instances that do not step
 
     def action_bounds(self):
         """The lowest and the highest of each number, for actions that are no choices."""
@@ -89,7 +89,11 @@ class Views:
     def action_bytes(self, actions):
         """Contiguous bytes of [count, ...] actions; numbers beyond their bounds are clipped by the environment."""
         expected = (self.core.count, *self.action_shape)
-        actions = as_array(actions, self.action_dtype)
-        if actions.shape != expected:
-            raise TroupeError(f"{self.core.name}: an action has shape {actions.shape}, expected {expected}", "shape_mismatch")
+        given = as_strided(actions, None if self.core.action_choices else self.action_dtype)
+        actions = np.ascontiguousarray(given, self.action_dtype)
+        if given.shape != expected:
+            raise TroupeError(f"{self.core.name}: an action has shape {given.shape}, expected {expected}", "shape_mismatch")
+        if self.core.action_choices and (given.dtype.kind not in "iub" or not np.array_equal(given, actions)):
+            raise TroupeError(f"{self.core.name}: an action is one of {self.core.action_choices} choices, got {given.tolist()} of type {given.dtype}",
+                              "invalid_argument")
         return actions.reshape(self.core.count, -1).view(np.uint8)

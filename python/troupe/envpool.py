@@ -43,6 +43,10 @@ class _Group:
         self._seed = seed
         self.waits = True  # for what to do next
 
+    def check_waits(self):
+        if not self.waits:
+            raise TroupeError(f"instances {self.ids[0]} to {self.ids[-1]} are under way, and are to be received first", "unavailable")
+
     def reset(self):
         core = self.views.core
         for index, number in enumerate(self.ids):
@@ -58,7 +62,7 @@ class _Group:
     def _told(self, observations, rewards, terminations, truncations, stepped=False):
         self.elapsed = np.where(self._ended | (not stepped), 0, self.elapsed + 1).astype(np.int32)
         self._ended = terminations | truncations
-        return observations, rewards, terminations, truncations, {"env_id": self.ids.copy(), "elapsed_step": self.elapsed}
+        return observations, rewards, terminations, truncations, {"env_id": self.ids.copy(), "elapsed_step": self.elapsed.copy()}
 
 
 class EnvPool:
@@ -81,11 +85,11 @@ class EnvPool:
 
     @property
     def all_env_ids(self) -> np.ndarray:
+        """0 to num_envs - 1, int32."""
         return np.arange(self.num_envs, dtype=np.int32)
 
     def _begin(self, group, work, *arguments):
-        if not group.waits:
-            raise TroupeError(f"instances {group.ids[0]} to {group.ids[-1]} are under way, and are to be received first", "unavailable")
+        group.check_waits()
         group.waits = False
 
         def run():
@@ -98,6 +102,8 @@ class EnvPool:
 
     def async_reset(self) -> None:
         """Begins to reset all instances, which are all to be waiting."""
+        for group in self._groups:
+            group.check_waits()
         for group in self._groups:
             self._begin(group, group.reset)
 
@@ -127,18 +133,19 @@ class EnvPool:
             raise error
         return results
 
-    def reset(self) -> tuple[Observations, dict[str, np.ndarray]]:
+    def reset(self, timeout: float = _DEADLINE_S) -> tuple[Observations, dict[str, np.ndarray]]:
         """async_reset(), and the first batch's (observations, info)."""
         self.async_reset()
-        observations, _, _, _, info = self.recv()
+        observations, _, _, _, info = self.recv(timeout)
         return observations, info
 
-    def step(self, action: Array, env_id: npt.ArrayLike | None = None) -> Step:
+    def step(self, action: Array, env_id: npt.ArrayLike | None = None, timeout: float = _DEADLINE_S) -> Step:
         """send() and recv()."""
         self.send(action, env_id)
-        return self.recv()
+        return self.recv(timeout)
 
     def close(self) -> None:
+        """Waits for what is under way."""
         self._workers.shutdown(wait=True)
 
 

@@ -3,7 +3,8 @@
     gymnasium.make("troupe/cartpole-swingup")
     gymnasium.make_vec("troupe/cheetah-run", num_envs=256)
 
-Observations of several columns are dictionaries of them, in the order of the C++ library; of one column it is an array.
+Observations of several columns are dictionaries of them, in the order of the C++ library (Gymnasium sorts the names of a
+space, so what flattens by it has another); of one column it is an array.
 Numbers have the types that they have there (float64 for the Control Suite, as in dm_control). An episode that ends
 because its task is done is terminated (discount 0); one that ends at its time limit is truncated (discount 1).
 """
@@ -11,6 +12,7 @@ because its task is done is terminated (discount 0); one that ends at its time l
 from __future__ import annotations
 
 import os
+import secrets
 
 import gymnasium
 import numpy as np
@@ -32,9 +34,18 @@ def _box(dtype, shape, low=-np.inf, high=np.inf):
     return gymnasium.spaces.Box(low, high, shape, dtype)
 
 
+# Gymnasium 1.4's, of what is observed of its environments: those that are not symmetric have both.
+_CART_POLE = np.array([4.8, np.inf, 24 * np.pi / 180, np.inf], np.float32)
+_ACROBOT = np.array([1, 1, 1, 1, 4 * np.pi, 9 * np.pi], np.float32)
+_CAR = np.array([-1.2, -0.07], np.float32), np.array([0.6, 0.07], np.float32)
+_PENDULUM = np.array([1, 1, 8], np.float32)
+_BOUNDS = {"CartPole-v1": (-_CART_POLE, _CART_POLE), "Acrobot-v1": (-_ACROBOT, _ACROBOT), "MountainCar-v0": _CAR, "MountainCarContinuous-v0": _CAR,
+           "Pendulum-v1": (-_PENDULUM, _PENDULUM)}
+
+
 def spaces_of(views):
     """What one instance observes, and what it does."""
-    spaces = {name: _box(dtype, shape) for name, dtype, shape in views.columns}
+    spaces = {name: _box(dtype, shape, *_BOUNDS.get(views.core.name, ())) for name, dtype, shape in views.columns}
     observation_space = gymnasium.spaces.Dict(spaces) if views.is_dict else next(iter(spaces.values()))
     choices, dtype = views.core.action_choices, views.action_dtype.type
     if choices == 0:
@@ -44,8 +55,18 @@ def spaces_of(views):
     return observation_space, gymnasium.spaces.MultiDiscrete(np.full(views.action_shape, choices), dtype=dtype)
 
 
-def _metadata(core):
-    return {"render_modes": ["rgb_array"], "render_fps": max(1, round(1 / core.control_dt))}
+def _metadata(core, render_mode):
+    """render_mode: what was asked for."""
+    modes = ["rgb_array"] if core.cameras else []
+    if render_mode not in (None, *modes):
+        raise TroupeError(f"{core.name}: render_mode is {render_mode!r}, expected None{' or ' * bool(modes)}{', '.join(modes)}", "invalid_argument")
+    return {"render_modes": modes, "render_fps": max(1, round(1 / core.control_dt))}
+
+
+def _heard(core, options):
+    """Options that Gymnasium's own environment would hear are not passed over in silence."""
+    if options and not core.cameras and options.keys() & {"low", "high"}:
+        raise TroupeError(f"{core.name}: reset: options are {options}, expected no low and high: it starts as Gymnasium's does by default", "unimplemented")
 
 
 def _one(observations, index):
@@ -55,21 +76,23 @@ def _one(observations, index):
 
 
 class Env(gymnasium.Env):
-    """One instance. render_mode "rgb_array" draws it, `camera` is one of its cameras by name or index."""
+    """One instance. render_mode "rgb_array" draws it, `camera` is one of its cameras by name or index. Its first episode is a
+    random one unless reset() is given a seed."""
 
     metadata = {"render_modes": ["rgb_array"]}
 
-    def __init__(self, name: str, *, render_mode: str | None = None, width: int = 320, height: int = 240, camera: str = "0") -> None:
-        self._core = _core.VectorEnv(name)
+    def __init__(self, name: str, *, render_mode: str | None = None, width: int = 320, height: int = 240, camera: str | int = 0) -> None:
+        self._core = _core.VectorEnv(name, seed=secrets.randbits(63))
         self._views = Views(self._core)
         self.observation_space, self.action_space = spaces_of(self._views)
         self.render_mode = render_mode
-        self.metadata = _metadata(self._core)
-        self._picture = (height, width, camera)
+        self.metadata = _metadata(self._core, render_mode)
+        self._picture = (height, width, str(camera))
         self._moves = np.zeros(1, np.uint8)
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
+        _heard(self._core, options)
         if seed is None:
             self._moves[0] = _RESET
             self._core.advance(self._moves, self._views.no_actions)
@@ -101,18 +124,18 @@ class VectorEnv(gymnasium.vector.VectorEnv):
 
     def __init__(self, name: str, num_envs: int = 1, *, threads: int | None = None,
                  autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP, copy: bool = True,
-                 render_mode: str | None = None, width: int = 320, height: int = 240, camera: str = "0") -> None:
+                 render_mode: str | None = None, width: int = 320, height: int = 240, camera: str | int = 0) -> None:
         threads = threads or min(num_envs, len(os.sched_getaffinity(0)), 256)
-        self._core = _core.VectorEnv(name, num_envs, threads)
+        self._core = _core.VectorEnv(name, num_envs, threads, secrets.randbits(63))
         self._views = Views(self._core)
         self.num_envs = num_envs
         self.single_observation_space, self.single_action_space = spaces_of(self._views)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.autoreset_mode = AutoresetMode(autoreset_mode)
-        self.metadata = _metadata(self._core) | {"autoreset_mode": self.autoreset_mode}
+        self.metadata = _metadata(self._core, render_mode) | {"autoreset_mode": self.autoreset_mode}
         self.render_mode = render_mode
-        self._picture = (height, width, camera)
+        self._picture = (height, width, str(camera))
         self._copy = copy
         self._moves = np.zeros(num_envs, np.uint8)
 
@@ -126,6 +149,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     def reset(self, *, seed=None, options=None):
         """seed: of instance 0, the others have the numbers behind it; or a list, whose None keep their random stream.
         options["reset_mask"]: bool [num_envs], which are reset; the others stay as they are."""
+        _heard(self._core, options)
         mask = np.ones(self.num_envs, bool)
         if options is not None and "reset_mask" in options:
             mask = np.asarray(options["reset_mask"])

@@ -26,12 +26,13 @@ class Policy:
         self._lead = () if rows is None else (rows,)
         self._core = _core.Policy(str(directory), what, rows, program)
         self.environment, self.step = self._core.environment, self._core.step
+        self._given = [name for name, _, _ in self._core.given]
         self._columns = [(name, np.dtype(dtype), self._lead + tuple(shape)) for name, dtype, shape in self._core.columns]
 
     def act(self, observation: Array | Mapping[str, Array], first: npt.ArrayLike | None = None) -> np.ndarray:
         """The action for an observation as the environment gives it, a dictionary of columns or one array, of NumPy or by
-        DLPack; with `rows` both have that as their leading dimension. Where the policy sees columns flattened, they are
-        joined in their order.
+        DLPack; with `rows` both have that as their leading dimension. Where the policy sees columns flattened, those of a
+        dictionary are joined by their names, in the order that it has learnt.
 
         first: whether an episode begins (bool [rows]), which policies with memory must know; by default it does at the
         first call. Raises TroupeError naming shapes, or for values that are not finite.
@@ -44,10 +45,10 @@ class Policy:
         """The bytes of all columns, row by row."""
         name, dtype, _ = self._columns[0]
         if len(self._columns) == 1:
-            if isinstance(observation, dict):
-                observation = observation[name] if name in observation else self._joined(observation, dtype)
+            if isinstance(observation, Mapping):
+                observation = observation[name] if list(observation) == [name] else self._joined(observation, dtype)
             return self._column(observation, *self._columns[0])
-        if not isinstance(observation, dict):
+        if not isinstance(observation, Mapping):
             observation = {name: observation}
         parts = []
         for name, dtype, shape in self._columns:
@@ -57,7 +58,9 @@ class Policy:
         return np.concatenate(parts, axis=1)
 
     def _joined(self, columns, dtype):
-        return np.concatenate([as_array(value, dtype).reshape(*self._lead, -1) for value in columns.values()], axis=-1)
+        if columns.keys() != set(self._given):
+            raise TroupeError(f"{self.environment}: the observation has {', '.join(map(str, columns))}, expected {', '.join(self._given)}", "not_found")
+        return np.concatenate([as_array(columns[name], dtype).reshape(*self._lead, -1) for name in self._given], axis=-1)
 
     def _column(self, value, name, dtype, shape):
         values = as_array(value, dtype)

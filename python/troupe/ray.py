@@ -10,10 +10,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
 import pathlib
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import tarfile
@@ -144,13 +146,18 @@ def bundles_of(nodes: list[dict[str, Any]], resources: list[str]) -> list[dict[s
         if of not in kinds or not name:
             raise Failure(f"--resource {text}: expected NODES:NAME=AMOUNT with NODES one of {', '.join(sorted(kinds))}")
         try:
-            more.setdefault(of, {})[name] = float(amount)
+            number = float(amount)
         except ValueError:
-            raise Failure(f"--resource {text}: expected a number behind =") from None
+            number = math.nan
+        if not 0 <= number < math.inf:
+            raise Failure(f"--resource {text}: expected a number of 0 or more behind =")
+        more.setdefault(of, {})[name] = number
     bundles = []
     for node in nodes:
         bundle = {"CPU": node["cpus"], "GPU": node["gpus"]} | more.get(node["placement"] or "chief", {})
         bundles.append({name: amount for name, amount in bundle.items() if amount > 0})
+        if not bundles[-1]:
+            raise Failure(f"--resource: nothing is left of the bundle of {node['name']}, and Ray wants something in each")
     return bundles
 
 
@@ -245,11 +252,22 @@ def _launch(arguments, nodes, actors, directory):
     return code if code >= 0 else 128 - code
 
 
+def _check_address():
+    """Ray itself waits some minutes for a host that does not answer."""
+    host, _, port = os.environ.get("RAY_ADDRESS", "").rpartition(":")
+    if host and "/" not in host and port.isdecimal():
+        try:
+            socket.create_connection((host, int(port)), _ANSWER_S).close()
+        except OSError as error:
+            raise Failure(f"there is no Ray cluster at RAY_ADDRESS, {host}:{port}: {error}") from None
+
+
 def train(arguments: argparse.Namespace) -> int:
     plan = _plan(arguments)
     nodes = plan["nodes"]
     bundles = bundles_of(nodes, arguments.resource)
     directory = pathlib.Path(arguments.resume or arguments.run_dir or f"runs/{plan['name']}-{time.strftime('%Y%m%d-%H%M%S')}")
+    _check_address()
     try:
         ray.init(address="auto", log_to_driver=False, logging_level="warning")
     except ConnectionError as error:

@@ -12,10 +12,12 @@ Semantics are Reverb's; the table is that of Troupe's own runs. It lives in the 
 from __future__ import annotations
 
 import dataclasses
+import numbers
 import os
 import pathlib
 import struct
 import sys
+import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Union
@@ -35,6 +37,7 @@ ItemsCallback = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
 ColumnSpec = Union[npt.DTypeLike, tuple[npt.DTypeLike, Sequence[int]]]
 
 _DEADLINE_S = 60.0
+_ROWS_A_MESSAGE = 64  # of a client: the limiter admits messages in turns with those of env actors
 _MAGIC = b"TRPTABL1"
 
 
@@ -57,7 +60,7 @@ class RateLimiter:
     def sample_to_insert_ratio(cls, samples_per_insert: float, min_size_to_sample: int, error_buffer: float | tuple[float, float]) -> RateLimiter:
         """error_buffer: how far samples may be off, around where they stand when min_size_to_sample is reached; or the
         range (min_diff, max_diff) itself. Raises ValueError for one that could block both sides for ever."""
-        if isinstance(error_buffer, (int, float)):
+        if isinstance(error_buffer, numbers.Real):
             offset = samples_per_insert * min_size_to_sample
             low, high = offset - error_buffer, offset + error_buffer
         else:
@@ -83,6 +86,11 @@ def _column(name, spec):
 def _described(columns):
     """As the core takes them."""
     return [(name, dtype.name, list(shape)) for name, dtype, shape in columns]
+
+
+def _most_rows(limiter):
+    """At once, that it could ever admit."""
+    return max(limiter.min_size_to_sample, (limiter.max_diff - limiter.min_diff) / limiter.samples_per_insert)
 
 
 def _limits(limiter):
@@ -159,8 +167,12 @@ class Table(_Rows):
                  on_update: ItemsCallback | None = None, on_delete: ItemsCallback | None = None) -> None:
         self.name = name
         self._columns = [_column(*each) for each in columns.items()]
+        for callback, of in ((on_insert, "on_insert"), (on_sample, "on_sample"), (on_update, "on_update"), (on_delete, "on_delete")):
+            if callback is not None and not callable(callback):
+                raise TroupeError(f'table "{name}": {of} is {callback!r}, expected a function', "invalid_argument")
         self._core = _core.Table(name, _described(self._columns), max_items, sampler, remover, priority_exponent, max_times_sampled, _limits(limiter), seed,
                                  [on_insert, on_sample, on_update, on_delete])
+        self._most_rows = _most_rows(limiter)
 
     @classmethod
     def queue(cls, columns: Mapping[str, ColumnSpec], max_size: int, *, name: str = "queue") -> Table:
@@ -187,9 +199,12 @@ class Table(_Rows):
     def insert(self, data: Mapping[str, Array], priorities: Array | None = None, timeout: float = _DEADLINE_S) -> int:
         """Inserts rows: name -> [n, ...], of NumPy or by DLPack; priorities: [n], by default 1. All or none, when the
         limiter admits them. Returns the first row's key, which the others' follow by one each. Raises TroupeError naming
-        the column, or TimeoutError saying for what it waits."""
+        the column, or for more rows than the limiter could ever admit, or TimeoutError saying for what it waits."""
         given = None if priorities is None else as_array(priorities, np.float64)
-        return self._core.insert(*self._ready(data), given, timeout)
+        columns, rows = self._ready(data)
+        if rows > self._most_rows:
+            raise TroupeError(f'table "{self.name}": insert: {rows} rows at once, of which its limiter admits {self._most_rows:g} at most', "invalid_argument")
+        return self._core.insert(columns, rows, given, timeout)
 
     def sample(self, rows: int, timeout: float = _DEADLINE_S) -> Sample:
         """Draws `rows` items with replacement, when the limiter admits them at once: a Sample. Raises TimeoutError saying
@@ -210,9 +225,11 @@ class Table(_Rows):
         self._core.reset()
 
     def can_insert(self, rows: int = 1) -> bool:
+        """Whether so many would be admitted at once now."""
         return self._core.insertable(rows) >= rows
 
     def can_sample(self, rows: int = 1) -> bool:
+        """Whether so many would be admitted at once now."""
         return self._core.sampleable(rows) >= rows
 
     def __len__(self) -> int:
@@ -272,9 +289,25 @@ class ReplayClient(_Rows):
 
     def insert(self, data: Mapping[str, Array], priorities: Array | None = None, *, env_steps: int = 0, timeout: float = _DEADLINE_S) -> None:
         """Sends rows, name -> [n, ...], to replay, which holds the sender up as its rate limiter says. They are on their way
-        when this returns, in order. Raises TroupeError naming the column, or TimeoutError when there was no room."""
+        when this returns, in order, and come in in turns with those of the run's env actors. env_steps: which the run counts.
+        Raises TroupeError naming the column, or TimeoutError saying how many rows were sent before there was no room."""
         given = None if priorities is None else as_array(priorities, np.float64)
-        self._core.insert(*self._ready(data), given, env_steps, timeout)
+        columns, rows = self._ready(data)
+        if given is not None and given.shape != (rows,):
+            raise TroupeError(f"insert: priorities have shape {given.shape}, expected {(rows,)}", "shape_mismatch")
+        if env_steps < 0:
+            raise TroupeError(f"insert: env_steps is {env_steps}, expected 0 or more", "invalid_argument")
+        for (name, *_), column in zip(self._columns, columns):
+            if column.dtype.kind == "f" and not np.isfinite(column).all():
+                raise TroupeError(f"insert: {name} has numbers that are not finite", "invalid_argument")
+        deadline = time.monotonic() + timeout
+        for begin in range(0, max(rows, 1), _ROWS_A_MESSAGE):
+            part = slice(begin, min(begin + _ROWS_A_MESSAGE, rows))
+            try:
+                self._core.insert([column[part] for column in columns], part.stop - begin, None if given is None else given[part], env_steps if begin == 0 else 0,
+                                  max(deadline - time.monotonic(), 0))
+            except TimeoutError as error:
+                raise TimeoutError(f"{error} ({begin} of {rows} rows were sent)") from None
 
     def sample(self, rows: int, timeout: float = _DEADLINE_S) -> Sample:
         """Draws `rows` items with replacement, in turns with the run's learners. Of several shards it takes one, in proportion

@@ -155,6 +155,10 @@ class _Described:
 
 def named(kind: Any, entries: Mapping[str, Any]) -> list[Any]:
     """Each entry as a Port or a Key that knows its name."""
+    for name, entry in entries.items():
+        default = entry.default if isinstance(entry, Key) else entry
+        if kind is Key and not isinstance(default, (bool, int, float, str, list, tuple)):
+            raise TroupeError(f'key "{name}": its default is {default!r}, expected a bool, a number, a string or a list of these', "invalid_argument")
     return [dataclasses.replace(entry if isinstance(entry, kind) else kind(entry), name=name) for name, entry in entries.items()]
 
 
@@ -187,6 +191,9 @@ class Program:
 
     def __init__(self, *, roles: Mapping[str, Union[type[Role], Queue, SequenceReplayRole]] = {}, messages: Mapping[str, int] = {}, learners: Mapping[str, type] = {}) -> None:
         self.roles, self.messages, self.learners = dict(roles), dict(messages), dict(learners)
+        for name, most in self.messages.items():
+            if not isinstance(most, int):
+                raise TroupeError(f'message "{name}": its most bytes are {most!r}, expected a whole number', "invalid_argument")
 
     def main(self, argv: Sequence[str] | None = None) -> int:
         """Runs the command that argv (by default sys.argv) asks for, every one of `troupe`, and returns the exit code.
@@ -194,6 +201,8 @@ class Program:
         Call it once, from the main thread, under `if __name__ == "__main__"`: other processes of a run start the same file.
         Raises TroupeError for what is no role or learner; other mistakes are printed, a line each, and give exit code 78.
         """
+        if argv is not None and not argv:
+            raise TroupeError("main: argv is empty, expected the program's name first", "invalid_argument")
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's handler would wait for a Python that does not run
         return _core.main(self, list(sys.argv if argv is None else argv), [sys.executable, os.path.abspath(sys.argv[0])])
 

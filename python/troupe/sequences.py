@@ -24,7 +24,7 @@ from types import TracebackType
 import numpy as np
 
 from troupe import _core
-from troupe.arrays import Array, as_array
+from troupe.arrays import Array, as_array, as_strided
 from troupe.error import TroupeError
 from troupe.messages import SequenceSample
 from troupe.replay import ColumnSpec, RateLimiter, _DEADLINE_S, _Rows, _column, _described, _limits, _read_image, _write_image
@@ -103,6 +103,7 @@ class SequenceReplay(_Rows):
 
     @property
     def tables(self) -> tuple[str, ...]:
+        """Their names."""
         return tuple(self._numbers)
 
     def writer(self, max_steps: int) -> SequenceWriter:
@@ -130,9 +131,11 @@ class SequenceReplay(_Rows):
         self._core.reset(self._number(table))
 
     def can_insert(self, table: str, rows: int = 1) -> bool:
+        """Whether the table's limiter would admit so many items at once now."""
         return self._core.insertable(self._number(table), rows) >= rows
 
     def can_sample(self, table: str, rows: int = 1) -> bool:
+        """As can_insert()."""
         return self._core.sampleable(self._number(table), rows) >= rows
 
     @property
@@ -169,7 +172,7 @@ class _Writer(_Rows):
 
     def append(self, step: Mapping[str, Array]) -> None:
         """One step: name -> [...] by the shape of its column. Raises TroupeError naming the column."""
-        self.extend({name: np.asarray(value)[None] for name, value in step.items()})
+        self.extend({name: as_strided(value, None)[None] for name, value in step.items()})
 
     def extend(self, steps: Mapping[str, Array]) -> None:
         """Several, one after the other: name -> [n, ...]."""
@@ -182,11 +185,14 @@ class _Writer(_Rows):
 
 
 class SequenceWriter(_Writer):
-    """The steps of one environment, and items of them. Of one thread at a time. Leaving its block closes it."""
+    """The steps of one environment, and items of them. Of one thread at a time. Leaving its block closes it, as being
+    dropped does."""
+
+    _number: int | None = None
 
     def __init__(self, replay: SequenceReplay, max_steps: int) -> None:
         self._replay, self._core, self._columns = replay, replay._core, replay._columns
-        self._number: int | None = self._core.open(max_steps)
+        self._number = self._core.open(max_steps)
 
     def _append(self, columns: list[np.ndarray], count: int) -> None:
         self._core.append(self._open(), columns, count)
@@ -213,6 +219,9 @@ class SequenceWriter(_Writer):
         if self._number is None:
             raise TroupeError("the writer is closed", "not_found")
         return self._number
+
+    def __del__(self) -> None:
+        self.close()
 
     def __enter__(self) -> SequenceWriter:
         return self

@@ -156,6 +156,22 @@ class Clients(unittest.TestCase):
         with self.assertRaises(troupe.TroupeError):
             clients[0].sample(1)
 
+    def test_more_rows_than_the_limiter_admits_at_once_come_in_in_turns_with_the_runs_own(self):
+        run = Run(self)
+        with troupe.ReplayClient(run=run.directory) as client:
+            inserted = threading.Thread(target=client.insert, args=(rows(2000, 1000),), kwargs={"timeout": 60})
+            inserted.start()
+            deadline, seen = time.monotonic() + 60, set()
+            while inserted.is_alive() or max(seen, default=0) < 2999:
+                self.assertLess(time.monotonic(), deadline)
+                seen |= set(client.sample(64, timeout=30).data["reward"].tolist())
+            inserted.join()
+            self.assertTrue(any(reward < 1000 for reward in seen), "the env actor's, too")
+            begun = time.monotonic()
+            with self.assertRaisesRegex(TimeoutError, r"\(\d+ of 100000 rows were sent\)"):
+                client.insert(rows(100_000), timeout=0.5)  # as nobody samples enough
+            self.assertLess(time.monotonic() - begun, 5)
+
     def test_what_is_wrong_is_said(self):
         run = Run(self, "replay.max_items=5000000", "replay.min_items=4900000", "replay.tolerance=0.1")  # so that nothing is drawn
         token = run.token("t.token")
@@ -163,6 +179,12 @@ class Clients(unittest.TestCase):
             for change, said in (({"reward": np.zeros(3)}, r"reward has shape \(3,\), expected \(2,\)"), ({"other": np.zeros(2)}, "unknown columns")):
                 with self.assertRaisesRegex(troupe.TroupeError, said):
                     client.insert(rows(2) | change)
+            with self.assertRaisesRegex(troupe.TroupeError, "reward has numbers that are not finite"):
+                client.insert(rows(2) | {"reward": [0, np.nan]})
+            with self.assertRaisesRegex(troupe.TroupeError, r"priorities have shape \(3,\), expected \(2,\)"):
+                client.insert(rows(2), [1, 1, 1])
+            with self.assertRaisesRegex(troupe.TroupeError, "env_steps is -1, expected 0 or more"):
+                client.insert(rows(2), env_steps=-1)
             with self.assertRaisesRegex(troupe.TroupeError, "priority -1"):
                 client.insert(rows(2), [1, -1])
             with self.assertRaisesRegex(troupe.TroupeError, "got 0 rows"):

@@ -132,10 +132,22 @@ class EnvPools(unittest.TestCase):
             pool.send(np.zeros((2, 1), np.float32))
         with self.assertRaisesRegex(TimeoutError, "within 0.1 s"):
             pool.recv(timeout=0.1)
+        slow = troupe.envpool.make("dog-run", num_envs=64, num_threads=1)
+        with self.assertRaisesRegex(TimeoutError, "within 0 s"):
+            slow.reset(timeout=0)
+        slow.recv()
+        with self.assertRaisesRegex(TimeoutError, "within 0 s"):
+            slow.step(np.zeros((64, *slow.action_space.shape)), timeout=0)
+        slow.recv()
+        slow.close()
         pool.async_reset()
         with self.assertRaisesRegex(troupe.TroupeError, "0 to 1 are under way"):
             pool.async_reset()
         pool.recv(), pool.recv()
+        pool.send(np.zeros((2, 1), np.float32), [2, 3])
+        with self.assertRaisesRegex(troupe.TroupeError, "2 to 3 are under way"):
+            pool.async_reset()  # which has reset no other
+        pool.recv()
         for wrong in ([0, 2], [0], [], [7, 8], [-1, 0]):
             with self.assertRaisesRegex(troupe.TroupeError, "instances of one batch"):
                 pool.send(np.zeros((2, 1), np.float32), wrong)

@@ -17,6 +17,8 @@ import tempfile
 import time
 import unittest
 
+from troupe.ray import Failure, bundles_of
+
 HERE = pathlib.Path(__file__).resolve().parent
 SITE = os.environ["TROUPE_SITE"]
 RAY = subprocess.run([HERE.parents[1] / "tools/python_env.sh", "--find", "ray"], capture_output=True, text=True, check=True).stdout.strip()
@@ -178,6 +180,17 @@ class Ray(unittest.TestCase):
         self.assertEqual(driver.end(), 1, driver.text)
         self.assertRegex(driver.errors, r'troupe\.ray: Ray has not given 2 bundles \(PACK\) within 1 s: asked for \[.*"CPU": 99\.0')
         self.assertFalse((self.here / "runs/d").exists())
+
+
+class Bundles(unittest.TestCase):
+    def test_have_what_is_asked_for(self):
+        nodes = [{"name": "chief", "placement": "", "cpus": 2, "gpus": 0}, {"name": "actors-0", "placement": "actors", "cpus": 4, "gpus": 1}]
+        self.assertEqual(bundles_of(nodes, ["actors:GPU=0", "chief:disk=0.5"]), [{"CPU": 2, "disk": 0.5}, {"CPU": 4}])
+        for wrong, said in (("actors:GPU=-1", "expected a number of 0 or more"), ("actors:GPU=nan", "expected a number"), ("actors:GPU=inf", "expected a number"),
+                            ("actors:GPU=some", "expected a number"), ("other:GPU=1", "NODES one of actors, chief"), ("actors:=1", "NODES:NAME=AMOUNT"),
+                            ("chief:CPU=0", "nothing is left of the bundle of chief")):
+            with self.assertRaisesRegex(Failure, said):
+                bundles_of(nodes, [wrong])
 
 
 class WithoutRay(unittest.TestCase):

@@ -357,6 +357,7 @@ class Programs(unittest.TestCase):
         for change, said, code in ((('"Square"', '"Evaluation"'), "only Troupe's own roles speak Evaluation", 1),
                                    (('kind="request"', 'kind="wish"'), "of kind 'wish', expected stream, latest or request", 1),
                                    (('{"Number": 16, "Square": 16}', '{"Number": 0, "Square": 16}'), 'message "Number": max_bytes is 0', 78),
+                                   (('{"Number": 16, "Square": 16}', '{"Number": 1.5, "Square": 16}'), "most bytes are 1.5", 1),
                                    (('"most": 20', '"most": object()'), "most", 1)):
             with self.subTest(said):
                 text = ECHO.replace(*change)
@@ -364,6 +365,22 @@ class Programs(unittest.TestCase):
                 self.assertIn(said, self.run_program(self.script("wrong.py", text), "config", config, expect=code))
         program = self.script("echo.py", ECHO)
         self.assertIn("roles.asker.most", self.run_program(program, "config", config, "--set", "roles.asker.most=text", expect=78))
+
+    def test_what_a_role_gives_wrongly_is_said(self):
+        config = self.script("echo.toml", ECHO_TOML)
+        text = ECHO.replace("assert why is None, why", "if why: return")
+        for number, (change, said, code) in enumerate((
+                (("return troupe.Progress.DONE", "return 7"), "step(): got a int, expected a troupe.Progress", 1),
+                (('gauges={"last": ', 'gauges={"last": "much" or '), "last: got a str, expected a number", 0),  # the run does not end of it
+                (("str(len(self.answers)).encode()", "str(len(self.answers))"), "a message of type Number: got a str, expected bytes", 1),
+                (('"Number", kind', '"Priorities", kind'), "a message of type Priorities: got a bytes, expected a troupe.Priorities", 1),
+                (('"Number", kind', '"ParametersVersion", kind'), "a message of type ParametersVersion: got a bytes, expected an integer", 1),
+                (("answer(str(int(number) ** 2).encode())", "answer(None)"), "a message of type Square: got a NoneType, expected bytes", 1))):
+            with self.subTest(said):
+                self.assertNotEqual(text.replace(*change), text)
+                words = [word for setting in ("supervisor.max_restarts=0", "roles.asker.most=20000", "metrics.every_s=0.05") for word in ("--set", setting)]
+                out = self.run_program(self.script("wrong.py", text.replace(*change)), "train", config, "--run-dir", f"run{number}", *words, expect=code)
+                self.assertIn(said, out)
 
     def reported(self, run, column):
         with (self.folder / run / "metrics.csv").open() as file:

@@ -1,5 +1,6 @@
 """The installed wheel: several tables of sequences over shared steps. Cases are those of Reverb's trajectory writer
 (reverb/trajectory_writer_test.py), by what a user sees of it."""
+import gc
 import pathlib
 import random
 import tempfile
@@ -111,6 +112,16 @@ class Sequences(unittest.TestCase):
         self.assertEqual((info["steps"], info["writers"]), (6, 0))  # 14 to 19
         self.assertEqual({name: table["items"] for name, table in info["tables"].items()}, {"a": 3, "b": 2})
         self.assertEqual(info["tables"]["a"]["max_items"], 3)
+
+    def test_a_writer_that_is_dropped_keeps_no_steps(self):
+        replay = SequenceReplay(STEP, {"a": TableSpec(10)})
+        writer = replay.writer(max_steps=50)
+        for number in range(50):
+            writer.append(step(number))
+        self.assertEqual(replay.info["steps"], 50)
+        del writer
+        gc.collect()
+        self.assertEqual(replay.info["steps"], 0)
 
     def test_an_item_that_is_used_up_is_still_given(self):
         replay = SequenceReplay(STEP, {"queue": TableSpec.queue(4)}, chunk_steps=1)

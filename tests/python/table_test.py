@@ -231,6 +231,11 @@ class Extensions(unittest.TestCase):
             ("insert", [0, 1, 2], [0.5, 0.25, 0.125], [0, 0, 0]), ("delete", [0], [0.5], [0]), ("sample", [1], [0.25], [1]),
             ("update", [1, 2], [4, 5], [1, 0]), ("sample", [1], [4], [2]), ("delete", [1], [4], [2])])
 
+    def test_are_functions(self):
+        for name in ("on_insert", "on_sample", "on_update", "on_delete"):
+            with self.assertRaisesRegex(troupe.TroupeError, f"{name} is 3, expected a function"):
+                Table(COLUMNS, 10, **{name: 3})
+
     def test_may_call_the_table_and_raise(self):
         def raises(keys, priorities, times):
             raise KeyError(keys[0])
@@ -300,6 +305,10 @@ class Limiters(unittest.TestCase):
             with self.assertRaises(troupe.TroupeError, msg=options):
                 Table(COLUMNS, 10, limiter=RateLimiter(**options))
 
+    def test_numbers_may_be_numpys(self):
+        limiters = [RateLimiter.sample_to_insert_ratio(2.0, 5, buffer) for buffer in (3.0, np.float32(3), (7, 13))]
+        self.assertEqual(limiters, limiters[:1] * 3)
+
 
 class Queues(unittest.TestCase):
     def test_a_queue_gives_each_once_in_order_and_blocks_on_both_sides(self):
@@ -313,6 +322,12 @@ class Queues(unittest.TestCase):
         queue.insert(numbers(4, 5))
         self.assertEqual(drawn(queue, 3), [3, 4, 5])
         self.assertEqual(len(queue), 0)
+
+    def test_more_rows_than_could_ever_be_admitted_are_refused_at_once(self):
+        for table in (Table.queue(COLUMNS, 3), Table(COLUMNS, 100, limiter=RateLimiter(2.0, 1, 0.0, 6.0))):
+            with self.assertRaisesRegex(troupe.TroupeError, "4 rows at once, of which its limiter admits 3 at most"):
+                table.insert(numbers(1, 2, 3, 4))
+            table.insert(numbers(1, 2, 3), timeout=0)
 
     def test_a_stack_gives_the_newest(self):
         stack = Table.stack(COLUMNS, 3)

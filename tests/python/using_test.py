@@ -40,6 +40,10 @@ class TheProgram(unittest.TestCase):
 
 
 class TheModule(unittest.TestCase):
+    def test_says_its_version_and_is_a_command(self):
+        said = subprocess.run([sys.executable, "-m", "troupe", "version"], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(said.split()[1], troupe.__version__)
+
     def test_its_stub_is_what_nanobind_makes_of_it(self):
         with tempfile.TemporaryDirectory() as folder:
             stub = pathlib.Path(folder, "_core.pyi")
@@ -89,6 +93,37 @@ class OneEnvironment(unittest.TestCase):
             self.skipTest(f"this machine cannot draw: {error}")
         self.assertEqual((picture.shape, picture.dtype), ((48, 64, 3), np.uint8))
         self.assertGreater(int(picture.max()) - int(picture.min()), 50)
+        by_number = troupe.gym.Env("cartpole-swingup", render_mode="rgb_array", width=64, height=48, camera=0)
+        by_number.reset(seed=1)
+        np.testing.assert_array_equal(by_number.render(), picture)
+
+    def test_classic_control_has_gymnasiums_spaces(self):
+        for name in ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1"):
+            ours, theirs = gymnasium.make(f"troupe/{name}"), gymnasium.make(name)
+            self.assertEqual(ours.observation_space, theirs.observation_space)
+            self.assertEqual(ours.action_space, theirs.action_space)
+
+    def test_without_a_seed_episodes_are_random_ones(self):
+        for make in (lambda: gymnasium.make("troupe/CartPole-v1"), lambda: gymnasium.make_vec("troupe/CartPole-v1", num_envs=2)):
+            first, second = (make().reset()[0] for _ in range(2))
+            self.assertFalse(np.array_equal(first, second))
+
+    def test_a_choice_is_a_whole_number(self):
+        env = gymnasium.make("troupe/CartPole-v1").unwrapped
+        env.reset(seed=1)
+        for action in (np.array(1), 1, True, np.uint8(0)):
+            env.step(action)
+        for wrong in (0.5, 2**32, -(2**32) + 1, np.float32(1)):
+            with self.assertRaisesRegex(troupe.TroupeError, "one of 2 choices", msg=wrong):
+                env.step(wrong)
+
+    def test_what_it_cannot_draw_or_begin_with_is_refused(self):
+        for name, mode in (("CartPole-v1", "rgb_array"), ("cartpole-swingup", "human")):
+            with self.assertRaisesRegex(troupe.TroupeError, f"render_mode is '{mode}', expected None"):
+                troupe.gym.Env(name, render_mode=mode)
+        self.assertEqual(troupe.gym.Env("CartPole-v1").metadata["render_modes"], [])
+        with self.assertRaisesRegex(troupe.TroupeError, "expected no low and high"):
+            gymnasium.make("troupe/CartPole-v1").reset(seed=1, options={"low": -0.1, "high": 0.1})
 
     def test_errors_say_what_was_expected(self):
         env = gymnasium.make("troupe/cartpole-swingup").unwrapped
@@ -210,6 +245,38 @@ class Runs(unittest.TestCase):
         self.assertEqual(len({len(column) for column in metrics.values()}), 1)
         self.assertEqual(metrics["env_steps"].dtype, np.float64)
         self.assertEqual(troupe.load(self.folder).summary, summary)
+        self.assertEqual(int(run.checkpoints()[-1].name.removeprefix("step-")), summary["learner_steps"])
+        tensors = self.folder / "policy.safetensors"
+        subprocess.run([SITE / "bin/troupe", "export", self.folder, "--format", "safetensors", "--output", tensors], check=True, capture_output=True)
+        for name, values in troupe.load(tensors).items():
+            self.assertTrue(np.isfinite(values).all() and values.size > 0 and values.flags.writeable, name)
+        tensors.write_bytes(tensors.read_bytes()[:-1])
+        with self.assertRaisesRegex(troupe.TroupeError, "neither a run's folder nor a whole file of safetensors"):
+            troupe.load(tensors)
+
+    def test_two_at_once_have_folders_of_their_own(self):
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder.parent)
+        runs = [troupe.run("cartpole_swingup", max_env_steps=1500) for _ in range(2)]
+        self.assertNotEqual(runs[0].directory, runs[1].directory)
+        for run in runs:
+            self.assertGreaterEqual(run.wait(60)["env_steps"], 1500)
+        with self.assertRaisesRegex(troupe.TroupeError, "resume"):
+            troupe.run("cartpole_swingup", run_dir=runs[0].directory)
+        with self.assertRaisesRegex(troupe.TroupeError, "expected none with `resume`"):
+            troupe.run("cartpole_swingup", run_dir="other", resume=runs[0])
+
+    def test_one_that_was_started_elsewhere_is_waited_for_and_stopped(self):
+        run = troupe.run("cartpole_swingup", run_dir=self.folder, max_env_steps=0)
+        elsewhere = troupe.load(self.folder)
+        self.assertTrue(elsewhere.running)
+        with self.assertRaisesRegex(TimeoutError, "still runs"):
+            elsewhere.wait(0.2)
+        with self.assertRaisesRegex(troupe.TroupeError, "one process"):
+            elsewhere.stop()
+        summary = run.stop()
+        self.assertFalse(elsewhere.running)
+        self.assertEqual(elsewhere.wait(1), summary)
 
     def test_stops_with_a_checkpoint_and_goes_on(self):
         run = troupe.run("cartpole_swingup", run_dir=self.folder, max_env_steps=0)
@@ -253,7 +320,7 @@ class Runs(unittest.TestCase):
     def test_says_what_is_wrong_with_a_configuration(self):
         with self.assertRaisesRegex(troupe.TroupeError, "did you mean learner.batch_size") as caught:
             troupe.run("cartpole_swingup", run_dir=self.folder, learner={"batch_sizes": 64})
-        self.assertEqual(caught.exception.code, "failed")
+        self.assertEqual(caught.exception.code, "invalid_argument")
         self.assertFalse(self.folder.exists())
         with self.assertRaisesRegex(troupe.TroupeError, "there is no run"):
             troupe.load(self.folder)
