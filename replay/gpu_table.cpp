@@ -271,6 +271,10 @@ Status GpuTable::read(Key first, const MutableBatchView& out, std::span<double> 
   return {};
 }
 
+Status GpuTable::draw(std::span<SampledItem>) {
+  return Error{Code::kInvalidArgument, fmt::format("table \"{}\": on a GPU rows are drawn there", options_.name)};
+}
+
 // ---- images ----
 
 Result<std::int64_t> GpuTable::erase(std::span<const Key>) { return reset().error(); }

@@ -81,6 +81,7 @@ class GpuTable final : public Table {
   std::string sample_blocker(std::int64_t rows) const override;
   Result<Key> insert(const BatchView& batch, std::span<const double> priorities) override;
   Status sample(const MutableBatchView& out, std::span<SampledItem> items) override;
+  Status draw(std::span<SampledItem> items) override;
   Result<std::int64_t> update_priorities(std::span<const Key> keys, std::span<const double> priorities) override;
   Result<std::int64_t> erase(std::span<const Key> keys) override;
   Status reset() override;

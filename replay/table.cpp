@@ -56,6 +56,7 @@ class RowTable final : public Table {
 
   Result<Key> insert(const BatchView& batch, std::span<const double> priorities) override;
   Status sample(const MutableBatchView& out, std::span<SampledItem> items) override;
+  Status draw(std::span<SampledItem> items) override;
   Result<std::int64_t> update_priorities(std::span<const Key> keys, std::span<const double> priorities) override;
   Result<std::int64_t> erase(std::span<const Key> keys) override;
   Status reset() override;
@@ -79,7 +80,9 @@ class RowTable final : public Table {
   void insert_rows(const BatchView& batch, std::span<const double> priorities);
   void insert_row(Key key, double priority, RowStore::Writer& writer, std::int64_t index);
   void make_room();
-  void draw(std::span<const Selection> draws, const MutableBatchView& out, std::int64_t first,
+  Status sample_into(const MutableBatchView* out, std::span<SampledItem> items);
+  /// out: null for no rows.
+  void give(std::span<const Selection> draws, const MutableBatchView* out, std::int64_t first,
             std::span<SampledItem> items);
   void leave(Slot slot);
   /// Says what has happened to the item in a slot.
@@ -210,27 +213,38 @@ void RowTable::tell_all(void (TableExtension::*what)(const TableItem&), Slot slo
 
 Status RowTable::sample(const MutableBatchView& out, std::span<SampledItem> items) {
   TROUPE_TRY(detail::check_sample(options_, out, items.size()));
-  if (sampleable(out.rows) < out.rows) return Error{Code::kUnavailable, sample_blocker(out.rows)};
+  return sample_into(&out, items);
+}
 
+Status RowTable::draw(std::span<SampledItem> items) {
+  if (items.empty()) {
+    return Error{Code::kInvalidArgument, fmt::format("draw from table \"{}\": got no items", options_.name)};
+  }
+  return sample_into(nullptr, items);
+}
+
+Status RowTable::sample_into(const MutableBatchView* out, std::span<SampledItem> items) {
+  const std::int64_t rows = std::ssize(items);
+  if (sampleable(rows) < rows) return Error{Code::kUnavailable, sample_blocker(rows)};
   if (options_.max_times_sampled == 0) {
     selections_.resize(items.size());
     sampler_->select(rng_, selections_);
-    draw(selections_, out, 0, items);
+    give(selections_, out, 0, items);
   } else {
     // One at a time: an item that is used up must not be drawn again within the batch.
-    for (std::int64_t i = 0; i < out.rows; ++i) {
+    for (std::int64_t i = 0; i < rows; ++i) {
       Selection selection;
       sampler_->select(rng_, {&selection, 1});
-      draw({&selection, 1}, out, i, items.subspan(static_cast<std::size_t>(i), 1));
+      give({&selection, 1}, out, i, items.subspan(static_cast<std::size_t>(i), 1));
       --draws_left_;
       if (rows_.header(selection.slot).times_sampled >= options_.max_times_sampled) leave(selection.slot);
     }
   }
-  limiter_.count_samples(out.rows);
+  limiter_.count_samples(rows);
   return {};
 }
 
-void RowTable::draw(std::span<const Selection> draws, const MutableBatchView& out, std::int64_t first,
+void RowTable::give(std::span<const Selection> draws, const MutableBatchView* out, std::int64_t first,
                     std::span<SampledItem> sampled) {
   for (std::size_t i = 0; i < std::min(kPrefetchAhead, draws.size()); ++i) rows_.prefetch(draws[i].slot);
   for (std::size_t i = 0; i < draws.size(); ++i) {
@@ -244,7 +258,7 @@ void RowTable::draw(std::span<const Selection> draws, const MutableBatchView& ou
                   .priority = header.priority,
                   .times_sampled = header.times_sampled,
                   .table_items = items()};
-    rows_.read(slot, out, first + static_cast<std::int64_t>(i));
+    if (out != nullptr) rows_.read(slot, *out, first + static_cast<std::int64_t>(i));
     tell(&TableExtension::sampled, slot);
   }
 }

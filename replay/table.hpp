@@ -88,6 +88,9 @@ class Table {
   /// batch as one operation. Items that reach max_times_sampled leave at once, also within the batch.
   /// Errors: kShapeMismatch; kInvalidArgument (no rows, or items' length); kUnavailable (sample_blocker says for what).
   virtual Status sample(const MutableBatchView& out, std::span<SampledItem> items) = 0;
+  /// sample() of as many rows as there are items, without the rows, for who has them by their keys already.
+  /// Errors: as sample(); kInvalidArgument of a table on a GPU, whose draws the host does not see.
+  virtual Status draw(std::span<SampledItem> items) = 0;
 
   /// Sets priorities; keys that have been evicted meanwhile are skipped and counted.
   /// Returns how many were unknown. Errors: kInvalidArgument (length, or a priority): nothing changed.

@@ -77,7 +77,7 @@ class AgentChecker {
   /// Of the limiter "ratio".
   void check_ratio() {
     if (text("replay.limiter") != "ratio") return;
-    const char* const parts = replay_on_gpu() ? "learner.count" : "replay.shards";
+    const char* const parts = replay_is_held() ? "learner.count" : "replay.shards";
     const std::int64_t min_items = integer("replay.min_items"), shards = integer(parts);
     at_most("replay.min_items", "replay.max_items");
     at_most(parts, "replay.min_items");
@@ -92,33 +92,40 @@ class AgentChecker {
            fmt::format("{0}replay.min_items * {0}replay.tolerance * {0}replay.samples_per_insert = {1:g} samples of "
                        "error buffer would block actors and learner for ever: expected at least {2:g}{3}",
                        prefix_, buffer, needed,
-                       shards > 1 ? fmt::format(" for {} {}", shards, replay_on_gpu() ? "learners" : parts) : ""));
+                       shards > 1 ? fmt::format(" for {} {}", shards, replay_is_held() ? "learners" : parts) : ""));
   }
 
-  bool replay_on_gpu() const {
+  bool replay_is_held() const {
     return config_.get_strings(prefix_ + "replay.device") != std::vector<std::string>{"cpu"};
   }
 
   void check_replay_device() {
-    if (!replay_on_gpu()) return;
+    if (!replay_is_held()) return;
     const std::vector<std::string>& replay = config_.get_strings(prefix_ + "replay.device");
     const std::vector<std::string>& learner = config_.get_strings(prefix_ + "learner.device");
     const std::int64_t shards = integer("replay.shards"), learners = integer("learner.count");
-    const bool gpus = std::ranges::all_of(replay, [](const std::string& each) { return each.starts_with("cuda:"); });
+    const auto all = [&replay](auto is_one) {
+      return std::ranges::all_of(replay, [&](const std::string& each) {
+        const auto device = learner::parse_device(each);
+        return device.ok() && is_one(*device);
+      });
+    };
+    const bool held = all([](const learner::Device& each) { return each.is_gpu(); }) ||
+                      all([](const learner::Device& each) { return each.is_pjrt(); });
     const bool apart = learners == 1 || text("learner.replicator") == "multi_worker";
     demand(
-        gpus && replay == learner && shards == 1 && apart && !is_served(),
+        held && replay == learner && shards == 1 && apart && !is_served(),
         {"replay.device", "learner.device", "learner.replicator", "replay.shards"},
-        fmt::format("{}replay.device must be cpu, or what learner.device is, with GPUs alone, replay.shards = 1 and, "
-                    "of several learners, learner.replicator = \"multi_worker\": got \"{}\" with learner.device "
-                    "\"{}\", {} shards, {} learners and learner.replicator \"{}\"",
+        fmt::format("{}replay.device must be cpu, or what learner.device is, GPUs or devices of a PJRT plug-in alone, "
+                    "with replay.shards = 1 and, of several learners, learner.replicator = \"multi_worker\": got "
+                    "\"{}\" with learner.device \"{}\", {} shards, {} learners and learner.replicator \"{}\"",
                     prefix_, fmt::join(replay, "\", \""), fmt::join(learner, "\", \""), shards, learners,
                     text("learner.replicator")));
   }
 
   void check_clients() {
     if (!config_.get_bool(prefix_ + "replay.external")) return;
-    demand(!replay_on_gpu(), {"replay.external", "replay.device"},
+    demand(!replay_is_held(), {"replay.external", "replay.device"},
            fmt::format("{0}replay.external: got true, expected false with {0}replay.device \"{1}\", as the learner "
                        "holds replay",
                        prefix_, fmt::join(config_.get_strings(prefix_ + "replay.device"), "\", \"")));
@@ -153,7 +160,7 @@ class AgentChecker {
     demand(!is_served(), {"learner.replicator", "learner.kind"},
            fmt::format("{0}learner.replicator: got \"{1}\", but {0}learner.kind is \"{2}\", which takes its own steps",
                        prefix_, text("learner.replicator"), kind));
-    demand(!replay_on_gpu(), {"replay.device", "learner.kind"},
+    demand(!replay_is_held(), {"replay.device", "learner.kind"},
            fmt::format("{0}replay.device: got \"{1}\", expected cpu, as {0}learner.kind is \"{2}\"", prefix_,
                        fmt::join(config_.get_strings(prefix_ + "replay.device"), "\", \""), kind));
   }

@@ -122,10 +122,10 @@ std::int64_t learner_instances(const AgentOptions& agent);
 /// Whether the learner sets priorities, as something in replay goes by them, and gets importance weights.
 bool is_prioritised(const AgentOptions& agent);
 /// Whether the learners hold replay, and there is no replay role.
-inline bool on_gpu(const ReplayOptions& replay) { return replay.device != ReplayOptions{}.device; }
+inline bool is_held(const ReplayOptions& replay) { return replay.device != ReplayOptions{}.device; }
 /// How many tables share the items.
 inline std::int64_t replay_shards(const AgentOptions& agent) {
-  return on_gpu(agent.replay) ? learner_instances(agent) : agent.replay.shards;
+  return is_held(agent.replay) ? learner_instances(agent) : agent.replay.shards;
 }
 
 }  // namespace troupe::actors

@@ -324,7 +324,7 @@ ConfigSchema replay_keys(const actors::AgentOptions& d) {
        .choices = {"auto", "off", "relaxed", "durable"}},
       {.path = "replay.device",
        .default_value = d.replay.device,
-       .doc = "cpu, or learner.device if GPUs: each holds its share of the items and draws it",
+       .doc = "cpu, or learner.device if no cpu: each has its share of the items in its memory",
        .fixed = ConfigKey::Fixed::kValue},
       {.path = "replay.external",
        .default_value = d.replay.external,

@@ -13,6 +13,7 @@
 #include <troupe/actors/roles/evaluator.hpp>
 #include <troupe/actors/roles/gpu_replay_feed.hpp>
 #include <troupe/actors/roles/inference_actor.hpp>
+#include <troupe/actors/roles/kept_replay_feed.hpp>
 #include <troupe/actors/roles/own_learner.hpp>
 #include <troupe/actors/roles/parameter_store.hpp>
 #include <troupe/actors/roles/policy_publication.hpp>
@@ -58,7 +59,7 @@ Status check_queue(const AgentOptions& options, bool by_algorithm, std::int64_t 
     return Error{Code::kInvalidArgument, fmt::format("replay.{}: it is set, but {}", key, about)};
   };
   TROUPE_TRY(check(replay.shards == 1, "shards"));
-  TROUPE_TRY(check(!on_gpu(replay), "device"));
+  TROUPE_TRY(check(!is_held(replay), "device"));
   TROUPE_TRY(check(replay.remover == defaults.remover, "remover"));
   TROUPE_TRY(check(replay.max_times_sampled == defaults.max_times_sampled, "max_times_sampled"));
   TROUPE_TRY(check(replay.min_items == defaults.min_items, "min_items"));
@@ -110,7 +111,7 @@ Result<replay::TableOptions> table_options(const AgentOptions& options, const Si
   if (shards > 1 && kind != replay::SelectorKind::kUniform && kind != replay::SelectorKind::kPrioritized) {
     return Error{Code::kInvalidArgument,
                  fmt::format("{}: got {}, but sampler {} looks at all items, which only one has",
-                             on_gpu(replay) ? "learner.count" : "replay.shards", shards, replay.sampler)};
+                             is_held(replay) ? "learner.count" : "replay.shards", shards, replay.sampler)};
   }
   table.max_times_sampled = replay.max_times_sampled;
   const auto draws = static_cast<double>(replay.max_times_sampled);
@@ -209,7 +210,7 @@ class AgentTopology {
     TROUPE_TRY(add_learner(topology));
     topology.roles.push_back(ParameterStore::spec(name(kParametersRole)));
     topology.roles.push_back(evaluator());
-    if (!on_gpu(options_.replay)) {
+    if (!is_held(options_.replay)) {
       topology.roles.push_back(ReplayActor::spec(name(kReplayRole), options_.replay.shards, replay_));
       topology.roles.back().kept_over_nodes = true;
     }
@@ -271,12 +272,14 @@ class AgentTopology {
   FeedSpec feed() const {
     const Algorithm& algorithm = agent_.algorithm;
     const bool prioritised = is_prioritised(options_);
-    if (on_gpu(options_.replay)) {
-      return gpu_replay_feed({.make_replica = algorithm.make_replica,
-                              .signature = agent_.batch,
-                              .replay = replay_,
-                              .importance_exponent = prioritised ? kImportanceExponent : 0,
-                              .priority_output = algorithm.priority});
+    if (is_held(options_.replay)) {
+      HeldReplayFeedOptions held{.make_replica = algorithm.make_replica,
+                                 .signature = agent_.batch,
+                                 .replay = replay_,
+                                 .importance_exponent = prioritised ? kImportanceExponent : 0,
+                                 .priority_output = algorithm.priority};
+      return learner::parse_device(options_.replay.device[0])->is_gpu() ? gpu_replay_feed(std::move(held))
+                                                                        : kept_replay_feed(std::move(held));
     }
     return replay_feed({.make_replica = algorithm.make_replica,
                         .signature = agent_.batch,
@@ -368,7 +371,7 @@ class AgentTopology {
     };
     const std::string actor = name(kActorRole), learner = name(kLearnerRole), parameters = name(kParametersRole),
                       evaluator = name(kEvaluatorRole), replay = name(kReplayRole), inference = name(kInferenceRole);
-    const bool held = on_gpu(options_.replay);  // by the learners
+    const bool held = is_held(options_.replay);  // by the learners
     std::vector<ChannelSpec> channels = {
         {actor, "trajectories", held ? learner : replay, "trajectories", ahead(kTrajectoriesAhead, 1)},
         {learner, "updates", parameters, "updates", 1},

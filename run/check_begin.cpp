@@ -40,11 +40,11 @@ std::string replay_mistake(const actors::ReplayOptions& replay, bool nodes) {
         "the table: expected \"auto\" or \"off\", or a run over processes",
         replay.durability);
   }
-  const bool journal = nodes && replay.durability != "off", gpu = on_gpu(replay);
+  const bool journal = nodes && replay.durability != "off", held = is_held(replay);
   const std::string who = journal
                               ? fmt::format("replay's journal (durability \"{}\", over processes)", replay.durability)
-                          : gpu ? "a table on " + replay.device[0]
-                                : "";
+                          : held ? "a table on " + replay.device[0]
+                                 : "";
   if (!who.empty() && replay.remover != "fifo") {
     return fmt::format("replay.remover: got \"{}\", but {} wants items to leave in their order: expected \"fifo\"{}",
                        replay.remover, who, journal ? ", or replay.durability \"off\"" : "");
@@ -53,6 +53,7 @@ std::string replay_mistake(const actors::ReplayOptions& replay, bool nodes) {
     return fmt::format("replay.max_times_sampled: got {}, but {} wants items to leave in their order: expected 0{}",
                        replay.max_times_sampled, who, journal ? ", or replay.durability \"off\"" : "");
   }
+  const bool gpu = held && replay.device[0].starts_with("cuda:");
   if (gpu && (replay.sampler == "max_heap" || replay.sampler == "min_heap")) {
     return fmt::format("replay.sampler: got \"{}\", but a table on {} has no heaps: expected another one",
                        replay.sampler, replay.device[0]);

@@ -56,7 +56,7 @@ void add_agent(const AgentOptions& agent, std::vector<RoleCount>& counts) {
     counts.push_back({role_of(agent, role), count, fmt::format("{}placement.{}.nodes", section_prefix(agent), node),
                       role_of(agent, node), nodes, task});
   };
-  if (!on_gpu(agent.replay)) add(kReplayRole, agent.replay.shards, "replay", p.replay, "ps");
+  if (!is_held(agent.replay)) add(kReplayRole, agent.replay.shards, "replay", p.replay, "ps");
   const std::int64_t learners = learner_instances(agent);
   add(kLearnerRole, learners, "learner", p.learner, learners > 1 ? "worker" : "");
   add_needs(agent.learner, counts.back());

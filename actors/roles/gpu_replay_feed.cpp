@@ -4,9 +4,6 @@
 
 #include <algorithm>
 
-#include <troupe/core/log.hpp>
-#include <troupe/core/stacks.hpp>
-
 namespace troupe::actors {
 namespace {
 
@@ -48,18 +45,10 @@ class TableFeed final : public learner::DeviceFeed {
   const float* priorities_ = nullptr;
 };
 
-class GpuReplayFeed final : public Feed {
+class GpuReplayFeed final : public HeldReplayFeed {
  public:
-  GpuReplayFeed(const GpuReplayFeedOptions& options, RoleIdentity identity)
-      : options_(options), identity_(std::move(identity)), slot_(options.signature) {}
-
-  Status make_replica() {
-    // Nothing is ever offered: the table fills the inputs on the GPU.
-    TROUPE_ASSIGN(replica_,
-                  options_.make_replica([&slot = slot_](const learner::InputContext&) { return slot.pipeline(); }));
-    return {};
-  }
-  learner::Replica& replica() override { return *replica_; }
+  GpuReplayFeed(const HeldReplayFeedOptions& options, const RoleIdentity& identity)
+      : HeldReplayFeed(options, identity) {}
 
   Status connect(learner::Replicator& replicator) override {
     learner::Program& program = replicator.program();
@@ -74,12 +63,7 @@ class GpuReplayFeed final : public Feed {
       table_ = on_gpu.get();
       return std::unique_ptr<replay::Table>(std::move(on_gpu));
     };
-    TROUPE_ASSIGN(intake_, ReplayIntake::make(options_.replay, identity_, make_table));
-    log::info("{}: replay on {}, for {} items", identity_.name(), gpu->name(), table_->options().max_items);
-    if (Stacks(table_->options().signature).any()) {
-      log::warn("TRP-W303 {}: replay on {} holds whole stacks, {} bytes an item; on the host each plane is kept once",
-                identity_.name(), gpu->name(), row_bytes(table_->options().signature));
-    }
+    TROUPE_TRY(make_intake(make_table, gpu->name()));
     return attach_to(program);
   }
   /// Waits for the launch under way, which uses the table.
@@ -88,15 +72,9 @@ class GpuReplayFeed final : public Feed {
     (void)replicator.program().attach(nullptr);
   }
 
-  Status take(RoleContext& context, learner::Replicator&, std::int64_t, bool) override {
-    TROUPE_TRY(intake_->take(context));
-    return {};
-  }
   Result<std::int64_t> begin(learner::Replicator& replicator, std::int64_t most) override {
-    const std::int64_t batch = options_.replay.batch;
-    const std::int64_t wanted =
-        std::min({most, std::int64_t{replicator.steps_per_launch()}, replay::kMostLaunchDraws / batch});
-    const std::int64_t steps = intake_->table().sampleable(wanted * batch) / batch;
+    const std::int64_t steps = steps_ready(std::min(
+        {most, std::int64_t{replicator.steps_per_launch()}, replay::kMostLaunchDraws / options_.replay.batch}));
     if (steps == 0) return std::int64_t{0};
     if (!replicator.program().has_feed()) TROUPE_TRY(attach_to(replicator.program()));
     const Status begun = replicator.begin(static_cast<int>(steps));
@@ -106,25 +84,12 @@ class GpuReplayFeed final : public Feed {
     TROUPE_TRY(ended);
     return steps;
   }
-  BatchView last_batch(const learner::Replicator&) const override { return {}; }
-  std::string waiting_for() const override {
-    return intake_ != nullptr ? intake_->waiting_for(options_.replay.batch) : "";
-  }
-  void report(const learner::Replicator&, Report& report) const override { intake_->report(report); }
-  void save(RoleState& state) const override { intake_->save(state); }
-  Status restore(const RoleState& state) override { return intake_->restore(state); }
-  void committed() override { intake_->committed(); }
 
  private:
   Status attach_to(learner::Program& program) {
     return feed_from(*table_, options_.replay.batch, options_.importance_exponent, options_.priority_output, program);
   }
 
-  const GpuReplayFeedOptions options_;
-  const RoleIdentity identity_;
-  learner::BatchSlot slot_;
-  std::unique_ptr<learner::Replica> replica_;
-  std::unique_ptr<ReplayIntake> intake_;
   replay::GpuTable* table_ = nullptr;  ///< the intake's
 };
 
@@ -137,13 +102,6 @@ Status feed_from(replay::GpuTable& table, std::int64_t batch, double importance_
   return program.attach(std::move(feed));
 }
 
-FeedSpec gpu_replay_feed(GpuReplayFeedOptions options) {
-  return {.inlets = {{"trajectories", "Trajectory"}},
-          .make = [options = std::move(options)](const RoleIdentity& identity) -> Result<std::unique_ptr<Feed>> {
-            auto feed = std::make_unique<GpuReplayFeed>(options, identity);
-            TROUPE_TRY(feed->make_replica());
-            return {std::move(feed)};
-          }};
-}
+FeedSpec gpu_replay_feed(HeldReplayFeedOptions options) { return held_replay_feed<GpuReplayFeed>(std::move(options)); }
 
 }  // namespace troupe::actors

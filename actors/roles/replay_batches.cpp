@@ -18,6 +18,16 @@ std::string mix_counter(std::size_t shard, std::string_view what) {
 
 }  // namespace
 
+void importance_weights(std::span<const double> probabilities, double items, double exponent,
+                        std::span<float> weights) {
+  float largest = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    weights[i] = static_cast<float>(std::pow(1 / (items * probabilities[i]), exponent));
+    largest = std::max(largest, weights[i]);
+  }
+  for (float& weight : weights) weight /= largest;
+}
+
 ReplayBatches::ReplayBatches(const ReplayBatchesOptions& options)
     : options_(options), mix_(options.shards), priorities_(options.shards) {}
 
@@ -56,15 +66,10 @@ BatchView ReplayBatches::columns(const ReplayBatch& of, std::vector<float>& weig
   BatchView view = of.batch.columns();
   if (!options_.prioritised) return view;
   const auto& rows = of.batch.rows();
-  const double items = static_cast<double>(mix_.items()), share = mix_.share(of.shard);
   weights.resize(rows.probabilities.size());
-  float largest = 0;
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    weights[i] =
-        static_cast<float>(std::pow(1 / (items * share * rows.probabilities[i]), options_.importance_exponent));
-    largest = std::max(largest, weights[i]);
-  }
-  for (float& weight : weights) weight /= largest;
+  // A row's probability among all shards is its shard's share times that within it.
+  importance_weights(rows.probabilities, static_cast<double>(mix_.items()) * mix_.share(of.shard),
+                     options_.importance_exponent, weights);
 
   if (weighted_signature_.empty()) {
     weighted_signature_ = *view.signature;

@@ -18,7 +18,7 @@ namespace troupe::actors {
 struct ReplayBatchesOptions {
   std::size_t shards = 1;    ///< instances of replay behind `batches` and `priorities`
   bool prioritised = false;  ///< importance weights, and priorities back
-  /// Exponent of the importance weights w = (1 / (N P))^beta / max w (Schaul et al. 2016, section 3.4).
+  /// Of the importance weights (Schaul et al. 2016, section 3.4).
   double importance_exponent = 0.4;
 };
 
@@ -26,6 +26,10 @@ struct ReplayBatch {
   messages::SampledBatchView batch;
   std::size_t shard = 0;
 };
+
+/// w = (1 / (N P))^exponent / max w of rows drawn with these probabilities from `items` items, N.
+void importance_weights(std::span<const double> probabilities, double items, double exponent,
+                        std::span<float> weights);
 
 /// Ports: in batches (stream, Batch); out priorities (stream, Priorities).
 class ReplayBatches {

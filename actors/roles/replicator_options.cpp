@@ -17,6 +17,7 @@ learner::CompileOptions compile_options(const ReplicaGroupOptions& options) {
   compile.tf32 = options.compute == "tf32";
   compile.plans =
       options.deterministic || options.repeatable ? learner::PlanChoice::kByRule : learner::PlanChoice::kMeasured;
+  compile.waits = options.repeatable;
   compile.stripes = 0;
   compile.threads = static_cast<int>(options.threads);  // also of the fixed shards of a deterministic program
   return compile;

@@ -39,6 +39,19 @@ class FeedTarget {
   virtual const std::shared_ptr<const gpu::Gpu>& shared_gpu() const = 0;
 };
 
+/// Rows of inputs that stay on a program's device: an executable that can keep some has this side, too. Inputs are
+/// those of Host::inputs; a step that does not read one needs no rows of it.
+class RowKeeper {
+ public:
+  virtual ~RowKeeper() = default;
+  /// Rows 0 .. count - 1 of these inputs, zero, in the place of any before.
+  virtual Status keep(std::span<const std::size_t> inputs, std::int64_t count) = 0;
+  /// Rows first .. first + rows.rows - 1 become these, for launches that begin from now on.
+  virtual Status store(std::int64_t first, const BatchView& rows) = 0;
+  /// As Executable::stage(), with the rows of these numbers, one for each row of the batch, and columns of `rest`.
+  virtual Status stage_kept(int step, std::span<const std::int32_t> numbers, const BatchView& rest) = 0;
+};
+
 /// A compiled plan on one device. One thread at a time calls it, and only as Program's contract allows: what that
 /// refuses need not be checked again. It belongs to a program whose Host outlives it.
 class Executable {
@@ -87,6 +100,8 @@ class Executable {
   // ---- about it ----
   /// Null: it cannot be fed.
   virtual FeedTarget* feed_target() { return nullptr; }
+  /// Null: it keeps no rows.
+  virtual RowKeeper* row_keeper() { return nullptr; }
   /// What computes its matrix products.
   virtual std::string_view products() const = 0;
   /// Of the device's memory that it holds.

@@ -22,6 +22,7 @@ struct BoundInput {
   ValueSpec spec;
   bool used = false;  ///< set by the executable
   bool bound = false;
+  bool kept = false;                                  ///< launches take rows of it that are on the device
   const std::byte* data = nullptr;                    ///< of all rows, as bound
   AlignedArray<std::byte> staging{nullptr, nullptr};  ///< data that had to be converted or filled up
 };

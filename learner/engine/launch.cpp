@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
+#include <thread>
 #include <utility>
 
 #include <troupe/learner/engine/program_impl.hpp>
@@ -29,25 +31,30 @@ bool Program::under_way() const { return impl_->host.under_way > 0; }
 Status Program::stage(const BatchView& batch) {
   Impl& impl = *impl_;
   if (impl.feed) return wrong("stage: a feed fills the inputs, expected begin(steps)");
-  if (impl.staged == steps_per_launch()) {
-    return wrong(fmt::format("stage: {} batches are staged already, expected at most {}; begin() comes first",
-                             impl.staged, steps_per_launch()));
-  }
-  TROUPE_TRY(impl.host.check_batch("stage", batch));
-  if (impl.staged > 0 && batch.rows != impl.staged_rows) {
-    return Error{Code::kShapeMismatch,
-                 fmt::format("stage: got {} rows, expected {} as the launch's batches before have", batch.rows,
-                             impl.staged_rows)};
-  }
-  for (const BoundInput& input : impl.host.inputs) {
-    if (!input.used || input.bound || batch.find(input.name) >= 0) continue;
-    return wrong(fmt::format("stage: input \"{}\" is no column, and was never bound", input.name));
-  }
-  TROUPE_TRY(impl.lost);
+  if (impl.kept_rows > 0) return wrong("stage: rows are kept on the device, expected stage_rows()");
+  TROUPE_TRY(impl.check_staging("stage", batch));
   TROUPE_TRY(impl.executable->stage(impl.staged, batch));
   impl.staged_rows = batch.rows;
   ++impl.staged;
   return {};
+}
+
+Status Program::Impl::check_staging(std::string_view call, const BatchView& batch) const {
+  const int most = executable->steps_per_launch();
+  if (staged == most) {
+    return wrong(
+        fmt::format("{}: {} batches are staged already, expected at most {}; begin() comes first", call, staged, most));
+  }
+  TROUPE_TRY(host.check_batch(call, batch));
+  if (staged > 0 && batch.rows != staged_rows) {
+    return Error{Code::kShapeMismatch, fmt::format("{}: got {} rows, expected {} as the launch's batches before have",
+                                                   call, batch.rows, staged_rows)};
+  }
+  for (const BoundInput& input : host.inputs) {
+    if (!input.used || input.bound || input.kept || batch.find(input.name) >= 0) continue;
+    return wrong(fmt::format("{}: input \"{}\" is no column, and was never bound", call, input.name));
+  }
+  return lost;
 }
 
 Status Program::begin() {
@@ -63,6 +70,7 @@ Status Program::begin() {
 Status Program::begin(int steps) {
   Impl& impl = *impl_;
   TROUPE_TRY(impl.check_idle("begin"));
+  if (impl.kept_rows > 0 && steps == impl.staged) return begin();
   if (!impl.feed) return wrong("begin: no feed is attached, expected stage() and begin() without a number");
   if (steps < 1 || steps > steps_per_launch()) {
     return wrong(fmt::format("begin: got {} steps, expected 1 to {}", steps, steps_per_launch()));
@@ -85,7 +93,7 @@ Status Program::Impl::begin(Inputs inputs, int steps) {
 }
 
 bool Program::finished() {
-  if (impl_->host.under_way == 0) return true;
+  if (impl_->host.under_way == 0 || impl_->host.options.waits) return true;  // finish() waits
   const Result<bool> finished = impl_->executable->finished();
   return !finished.ok() || *finished;  // finish() says what is wrong
 }
@@ -158,7 +166,11 @@ Result<std::optional<Snapshot>> Program::snapshot() {
   // The parameters themselves are of the step that has been counted last.
   const bool live = impl.executable->shares_memory();
   if (live && impl.host.under_way > 0) return std::optional<Snapshot>();
-  TROUPE_ASSIGN(const bool arrived, impl.executable->snapshot_arrived());
+  TROUPE_ASSIGN(bool arrived, impl.executable->snapshot_arrived());
+  while (!arrived && impl.host.options.waits) {
+    std::this_thread::yield();
+    TROUPE_ASSIGN(arrived, impl.executable->snapshot_arrived());
+  }
   if (!arrived || impl.snapshot.awaits) return std::optional<Snapshot>();
   impl.snapshot.begun = false;
   return std::optional(Snapshot{impl.executable->snapshot(), impl.published_with(impl.snapshot.groups).fingerprint,
@@ -183,6 +195,77 @@ std::span<const float> Program::output(std::string_view name, int step) const {
   const auto index = find("output", host.outputs, name);
   if (!index.ok()) return {};
   return host.valid<float>(host.outputs[*index].spec, impl_->executable->result(*index, step));
+}
+
+// ---- kept rows ----
+
+Status Program::keep_rows(const Signature& columns, std::int64_t rows) {
+  Impl& impl = *impl_;
+  TROUPE_TRY(impl.check_idle("keep_rows"));
+  RowKeeper* const keeper = impl.executable->row_keeper();
+  if (keeper == nullptr) {
+    return wrong(fmt::format("keep_rows: the program is on {}, expected one of a single device of a PJRT plug-in",
+                             to_string(impl.host.options.device)));
+  }
+  if (impl.staged > 0) return wrong("keep_rows: batches are staged; begin() and finish() come first");
+  if (rows < 1 || rows > std::numeric_limits<std::int32_t>::max()) {
+    return wrong(
+        fmt::format("keep_rows: got {} rows, expected 1 to {}", rows, std::numeric_limits<std::int32_t>::max()));
+  }
+  TROUPE_TRY(impl.host.check_batch("keep_rows", {&columns}));
+  TROUPE_TRY(impl.lost);
+  std::vector<std::size_t> used;
+  for (const TensorSpec& column : columns) {
+    TROUPE_ASSIGN(const std::size_t index, find("keep_rows", impl.host.inputs, column.name));
+    if (impl.host.inputs[index].used) used.push_back(index);
+  }
+  impl.kept_rows = 0;
+  for (BoundInput& input : impl.host.inputs) input.kept = false;
+  TROUPE_TRY(keeper->keep(used, rows));
+  for (const std::size_t index : used) impl.host.inputs[index].kept = true;
+  impl.kept_rows = rows;
+  return {};
+}
+
+std::int64_t Program::kept_rows() const { return impl_->kept_rows; }
+
+Status Program::store_rows(std::int64_t first, const BatchView& rows) {
+  Impl& impl = *impl_;
+  if (first < 0 || rows.rows < 0 || first > impl.kept_rows - rows.rows) {
+    return Error{Code::kOutOfRange, fmt::format("store_rows: got rows {} to {}, expected 0 to {}", first,
+                                                first + rows.rows - 1, impl.kept_rows - 1)};
+  }
+  TROUPE_TRY(impl.host.check_batch("store_rows", {rows.signature}));
+  for (const BoundInput& input : impl.host.inputs) {
+    if (!input.kept || rows.find(input.name) >= 0) continue;
+    return Error{Code::kNotFound, fmt::format("store_rows: column \"{}\" is missing", input.name)};
+  }
+  TROUPE_TRY(impl.lost);
+  return impl.executable->row_keeper()->store(first, rows);
+}
+
+Status Program::stage_rows(std::span<const std::int32_t> numbers, const BatchView& rest) {
+  Impl& impl = *impl_;
+  if (impl.kept_rows == 0) return wrong("stage_rows: no rows are kept, expected keep_rows() before");
+  if (std::ssize(numbers) != impl.host.batch) {
+    return Error{Code::kShapeMismatch,
+                 fmt::format("stage_rows: got {} numbers, expected {}", numbers.size(), impl.host.batch)};
+  }
+  const auto wrong_number =
+      std::ranges::find_if(numbers, [&](std::int32_t each) { return each < 0 || each >= impl.kept_rows; });
+  if (wrong_number != numbers.end()) {
+    return Error{Code::kOutOfRange,
+                 fmt::format("stage_rows: got row {}, expected 0 to {}", *wrong_number, impl.kept_rows - 1)};
+  }
+  static const Signature nothing;
+  BatchView batch = rest;
+  if (batch.signature == nullptr) batch.signature = &nothing;
+  batch.rows = impl.host.batch;
+  TROUPE_TRY(impl.check_staging("stage_rows", batch));
+  TROUPE_TRY(impl.executable->row_keeper()->stage_kept(impl.staged, numbers, batch));
+  impl.staged_rows = batch.rows;
+  ++impl.staged;
+  return {};
 }
 
 // ---- feeds ----

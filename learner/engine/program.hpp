@@ -67,6 +67,9 @@ struct CompileOptions {
   std::int64_t bucket_bytes = kBucketBytes;
   /// False: run(kUpdate) assigns state but updates no parameters, whose owner is another program; no optimiser slots.
   bool update = true;
+  /// finished() and snapshot() wait for the device, so that nothing depends on how fast it is: for runs that are to
+  /// repeat to the last bit.
+  bool waits = false;
   /// gradient() after run(kStep) also on engines that compile whole steps; they then take one step a launch.
   bool keep_gradients = false;
   /// Of Engine::together(). The programs of all replicas are then compiled of equal graphs, in any order, and every
@@ -145,9 +148,10 @@ class Program {
   /// already, an input was never bound, or a feed fills the inputs; nothing is staged then. The GPU's.
   Status stage(const BatchView& batch);
   int staged() const;
-  /// Begins a step for each staged batch, and with an attached feed `steps` steps, 1 to steps_per_launch(); afterwards
-  /// nothing is staged. A processor takes the step here. Errors: kInvalidArgument when nothing is staged, a launch is
-  /// under way, or it is the other begin() that is meant; those of run(), after which none is under way.
+  /// Begins a step for each staged batch, and with an attached feed `steps` steps, 1 to steps_per_launch(), which with
+  /// kept rows are as many as are staged; afterwards nothing is staged. A processor takes the step here. Errors:
+  /// kInvalidArgument when nothing is staged, a launch is under way, or it is the other begin() that is meant; those of
+  /// run(), after which none is under way.
   Status begin();
   Status begin(int steps);
   bool under_way() const;
@@ -156,6 +160,18 @@ class Program {
   /// Ends the launch. Returns how many of its steps were updates, by which step() has grown; the others were skipped.
   /// Errors: kInvalidArgument when none is under way; the GPU's, whose parameters are then gone.
   Result<int> finish();
+  /// Programs of one device of a PJRT plug-in: keeps `rows` rows of the inputs that are columns of `columns` in its
+  /// memory, zero at first and in the place of any before, and launches are made of them from now on, so that batches
+  /// do not come from the host. Errors: kNotFound (no such input), kShapeMismatch, kInvalidArgument (another device, a
+  /// launch is under way, something is staged, no rows); the device's, mostly that it has no room.
+  Status keep_rows(const Signature& columns, std::int64_t rows);
+  std::int64_t kept_rows() const;  ///< 0: launches are made of batches of the host's
+  /// Rows first .. first + rows.rows - 1 become these; the launch under way has those of before. Errors: kOutOfRange,
+  /// kShapeMismatch, kNotFound (a column is missing), the device's, after which the rows are gone.
+  Status store_rows(std::int64_t first, const BatchView& rows);
+  /// stage() of the rows of these numbers, as many as the graph's; `rest` has other columns of the batch, or no
+  /// signature. Errors: kOutOfRange, and those of stage().
+  Status stage_rows(std::span<const std::int32_t> numbers, const BatchView& rest);
   /// Programs on a GPU: from now on `feed` fills the inputs of launches; null: batches are staged and bound as before.
   /// Errors: kInvalidArgument on a processor, while a launch is under way or something is staged.
   Status attach(std::shared_ptr<DeviceFeed> feed);

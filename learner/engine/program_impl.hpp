@@ -25,6 +25,7 @@ struct Program::Impl {
   bool gradients_ready = false;
 
   std::shared_ptr<DeviceFeed> feed;  ///< of the inputs; null: they are bound or staged
+  std::int64_t kept_rows = 0;        ///< of which launches are made; 0: none
   int staged = 0;                    ///< batches for the next launch
   std::int64_t staged_rows = 0;      ///< of each
   struct {
@@ -45,6 +46,8 @@ struct Program::Impl {
   Status check_idle(std::string_view call) const;
   /// Errors: kInvalidArgument when a float64 program would update.
   Status check_phase(std::string_view call, Phase phase) const;
+  /// Whether a batch may be staged now; see Program::stage.
+  Status check_staging(std::string_view call, const BatchView& batch) const;
   /// Whether the device's parameters may be read or written now.
   bool reachable() const { return lost.ok() && host.under_way == 0; }
   Status begin(Inputs inputs, int steps);

@@ -74,6 +74,34 @@ TEST_F(PjrtCommand, TrainsOnTheProcessorsPlugin) {
   EXPECT_THAT(absent.err, HasSubstr("expected 0 to 7"));
 }
 
+TEST_F(PjrtCommand, ReplayLiesOnTheLearnersDevice) {
+  if (pjrt::fetched_plugin("cpu").empty()) GTEST_SKIP() << pjrt::no_plugin("cpu");
+  for (const char* const sampler : {"uniform", "prioritized"}) {
+    const std::string common = fmt::format(
+        " --set learner.device=pjrt:cpu --set replay.device=pjrt:cpu --set replay.sampler={} --deterministic "
+        "--set replay.max_items=900 --set max_learner_steps=0 --set max_env_steps=",
+        sampler);
+    std::vector<std::string> ends;
+    for (const char* const name : {"a", "b"}) {  // with the same bits
+      const std::string directory = fmt::format("{}_{}", sampler, name);
+      const ProgramResult run = this->run("train small.toml --run-dir " + directory + common + "2500");  // evicts
+      ASSERT_EQ(run.exit_code, 0) << run.err;
+      EXPECT_THAT(file_text(path() / directory / "log.txt"), HasSubstr("replay on pjrt:cpu#0, for 900 items"));
+      ends.push_back(file_text(std::filesystem::directory_iterator(path() / directory / "checkpoints")->path() /
+                               "tensors.safetensors"));
+    }
+    EXPECT_FALSE(ends[0].empty());
+    EXPECT_EQ(ends[0], ends[1]);
+    const ProgramResult resumed = run(fmt::format("train small.toml --resume {}_a{}3000", sampler, common));
+    EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  }
+  const ProgramResult group =
+      run("train small.toml --run-dir group --set learner.device=pjrt:cpu --set replay.device=pjrt:cpu --set "
+          "learner.count=2 --set replay.tolerance=1");
+  EXPECT_EQ(group.exit_code, 0) << group.err;
+  EXPECT_THAT(file_text(path() / "group/log.txt"), HasSubstr("learner-1: replay on pjrt:cpu#0"));
+}
+
 TEST_F(PjrtCommand, CompilesForTpusThatAreNotThere) {
   if (pjrt::fetched_plugin("tpu").empty()) GTEST_SKIP() << pjrt::no_plugin("tpu");
   const ProgramResult one = run("compile small.toml --topology v5e:1x1");

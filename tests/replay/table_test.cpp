@@ -28,6 +28,32 @@ TEST_P(EveryTable, GivesBackWhatWasInserted) {
   EXPECT_EQ(ids.size(), 4u);
 }
 
+TEST(HostTable, DrawsWithoutRowsWhatItSamples) {
+  for (const std::int64_t most : {0, 3}) {
+    for (const SelectorKind kind : {SelectorKind::kUniform, SelectorKind::kPrioritized, SelectorKind::kFifo}) {
+      const TableOptions options{
+          .signature = test_signature(), .max_items = 40, .sampler = {kind}, .max_times_sampled = most};
+      const auto drawn = make_table(Where::kHost, options), sampled = make_table(Where::kHost, options);
+      for (std::int64_t id = 0; id < 30; ++id) {
+        for (const auto& table : {drawn.get(), sampled.get()}) ASSERT_TRUE(insert_one(*table, id, 1.0 + id).ok());
+      }
+      std::vector<SampledItem> items(16);
+      for (int times = 0; times < 3; ++times) {
+        ASSERT_TRUE(drawn->draw(items).ok());
+        const auto expected = must_sample(*sampled, 16);
+        for (std::size_t i = 0; i < items.size(); ++i) {
+          EXPECT_EQ(items[i].key, expected[i].item.key);
+          EXPECT_EQ(items[i].probability, expected[i].item.probability);
+          EXPECT_EQ(items[i].times_sampled, expected[i].item.times_sampled);
+        }
+      }
+      EXPECT_EQ(drawn->save(), sampled->save());
+    }
+  }
+  EXPECT_EQ(make_table(Where::kHost, {.max_items = 3})->draw({}).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(make_table(Where::kGpu, {.max_items = 3})->draw({}).error().code, Code::kInvalidArgument);
+}
+
 TEST_P(EveryTable, EvictsTheOldestWhenFull) {
   auto table = make({.max_items = 3});
   for (std::int64_t id = 0; id < 10; ++id) ASSERT_TRUE(insert_one(*table, id).ok());

@@ -259,9 +259,13 @@ TEST(TrainSchema, ReportsWhatOnlySeveralKeysTogetherGetWrong) {
             "block actors and learner for ever: expected at least 3312 for 23 replay.shards");
   EXPECT_EQ(message_of(env + "[replay]\ndevice = 'cuda:1'\n[learner]\ndevice = 'cuda:1'"), "ok");
   EXPECT_EQ(message_of(env + "[replay]\ndevice = 'cuda:1'\n[learner]\ndevice = ['cuda:0', 'cuda:1']\ncount = 2"),
-            "f:3: replay.device must be cpu, or what learner.device is, with GPUs alone, replay.shards = 1 and, of "
-            "several learners, learner.replicator = \"multi_worker\": got \"cuda:1\" with learner.device \"cuda:0\", "
-            "\"cuda:1\", 1 shards, 2 learners and learner.replicator \"multi_worker\"");
+            "f:3: replay.device must be cpu, or what learner.device is, GPUs or devices of a PJRT plug-in alone, with "
+            "replay.shards = 1 and, of several learners, learner.replicator = \"multi_worker\": got \"cuda:1\" with "
+            "learner.device \"cuda:0\", \"cuda:1\", 1 shards, 2 learners and learner.replicator \"multi_worker\"");
+  EXPECT_EQ(message_of(env + "[replay]\ndevice = 'tpu:1'\n[learner]\ndevice = 'tpu:1'"), "ok");
+  EXPECT_THAT(message_of(env + "[replay]\ndevice = ['pjrt:cpu#0', 'cuda:1']\n[learner]\ndevice = ['pjrt:cpu#0', "
+                               "'cuda:1']\ncount = 2"),
+              ::testing::StartsWith("f:3: replay.device must be cpu"));
   const std::string gpus = env + "[replay]\ndevice = ['cuda:0', 'cuda:1']\n";
   const std::string learners = "[learner]\ndevice = ['cuda:0', 'cuda:1']\ncount = 2\n";
   EXPECT_EQ(message_of(gpus + learners), "ok");

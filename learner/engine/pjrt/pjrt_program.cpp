@@ -146,7 +146,7 @@ Result<std::shared_ptr<const pjrt::LoadedExecutable>> PjrtProgram::compile(const
 Status PjrtProgram::stage(int step, const BatchView& batch) {
   for (std::size_t i = 0; i < host_.inputs.size(); ++i) {
     const BoundInput& input = host_.inputs[i];
-    if (!input.used) continue;
+    if (!input.used || input.kept) continue;
     const std::size_t bytes = input_bytes(input);
     staged_[i].resize(bytes * static_cast<std::size_t>(steps_per_launch_));
     std::byte* const to = staged_[i].data() + bytes * static_cast<std::size_t>(step);
@@ -158,6 +158,29 @@ Status PjrtProgram::stage(int step, const BatchView& batch) {
     }
   }
   return {};
+}
+
+Status PjrtProgram::keep(std::span<const std::size_t> inputs, std::int64_t count) {
+  std::vector<ValueSpec> specs;
+  for (const std::size_t input : inputs) specs.push_back(host_.inputs[input].spec);
+  kept_.reset();  // first, for the memory
+  TROUPE_ASSIGN(kept_, PjrtRows::make(client_, device_, std::move(specs), count));
+  kept_inputs_.assign(inputs.begin(), inputs.end());
+  return {};
+}
+
+Status PjrtProgram::store(std::int64_t first, const BatchView& rows) {
+  std::vector<std::span<const std::byte>> columns;
+  for (const std::size_t input : kept_inputs_) {
+    columns.push_back(rows.columns[static_cast<std::size_t>(rows.find(host_.inputs[input].name))]);
+  }
+  return kept_->store(first, columns, rows.rows);
+}
+
+Status PjrtProgram::stage_kept(int step, std::span<const std::int32_t> numbers, const BatchView& rest) {
+  numbers_.resize(static_cast<std::size_t>(host_.batch * steps_per_launch_));
+  std::ranges::copy(numbers, numbers_.begin() + host_.batch * step);
+  return stage(step, rest);
 }
 
 Status PjrtProgram::begin(Inputs inputs, int steps) {
@@ -185,10 +208,16 @@ Status PjrtProgram::begin(Inputs inputs, int steps) {
 }
 
 Status PjrtProgram::send_inputs(Inputs from, int first, int steps) {
+  const bool bound = from == Inputs::kBound;
+  if (kept_ && !bound) {
+    const auto numbers = std::span(numbers_).subspan(static_cast<std::size_t>(host_.batch * first),
+                                                     static_cast<std::size_t>(host_.batch * steps));
+    TROUPE_ASSIGN(auto taken, kept_->take(numbers, steps));
+    for (std::size_t i = 0; i < taken.size(); ++i) inputs_[kept_inputs_[i]] = {std::move(taken[i])};
+  }
   for (std::size_t i = 0; i < host_.inputs.size(); ++i) {
     const BoundInput& input = host_.inputs[i];
-    if (!input.used) continue;
-    const bool bound = from == Inputs::kBound;
+    if (!input.used || (input.kept && !bound)) continue;
     const std::byte* const at =
         bound ? input.data : staged_[i].data() + input_bytes(input) * static_cast<std::size_t>(first);
     const bool view = bound && client_->can_view(at);

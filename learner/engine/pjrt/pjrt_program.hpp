@@ -9,17 +9,19 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <troupe/learner/engine/engine.hpp>
 #include <troupe/learner/engine/pjrt/hlo_module.hpp>
 #include <troupe/learner/engine/pjrt/pjrt_replicas.hpp>
+#include <troupe/learner/engine/pjrt/pjrt_rows.hpp>
 #include <troupe/pjrt/client.hpp>
 #include <troupe/pjrt/executable.hpp>
 
 namespace troupe::learner {
 
-class PjrtProgram final : public Executable {
+class PjrtProgram final : public Executable, public RowKeeper {
  public:
   /// Compiles what the first step needs, which takes seconds for large programs. Errors: make_hlo_module()'s and the
   /// plug-in's.
@@ -45,8 +47,13 @@ class PjrtProgram final : public Executable {
   Result<bool> snapshot_arrived() const override;
   std::span<const float> snapshot() override { return snapshot_; }
 
+  RowKeeper* row_keeper() override { return replicas_ == nullptr ? this : nullptr; }
+  Status keep(std::span<const std::size_t> inputs, std::int64_t count) override;
+  Status store(std::int64_t first, const BatchView& rows) override;
+  Status stage_kept(int step, std::span<const std::int32_t> numbers, const BatchView& rest) override;
+
   std::string_view products() const override { return "xla"; }
-  std::size_t bytes() const override { return bytes_; }
+  std::size_t bytes() const override { return bytes_ + (kept_ ? kept_->bytes() : 0); }
 
  private:
   /// What a module depends on besides the graph.
@@ -129,6 +136,9 @@ class PjrtProgram final : public Executable {
   Tensors state_, next_state_;                  ///< the latter until the update of Phase::kUpdate: what was assigned
   std::vector<std::vector<std::byte>> staged_;  ///< of Host::inputs: batches of the next launch, one behind the other
   std::vector<Input> inputs_;                   ///< of Host::inputs
+  std::optional<PjrtRows> kept_;                ///< of those in kept_inputs_
+  std::vector<std::size_t> kept_inputs_;
+  std::vector<std::int32_t> numbers_;           ///< of kept rows: of the next launch's batches
   std::vector<pjrt::Buffer> passing_;           ///< arguments of the present run that nobody else keeps
   std::vector<const pjrt::Buffer*> arguments_;  ///< of the present run
   std::map<std::size_t, pjrt::Buffer> handed_;  ///< values of the present run, from part to part
