@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe::pjrt {
@@ -19,15 +20,16 @@ std::string_view variable(const char* name) {
   return value != nullptr ? value : "";
 }
 
-/// Of "name:path,name:path".
-fs::path listed(std::string_view list, std::string_view name) {
-  while (!list.empty()) {
+/// "name:path,name:path", as JAX has it.
+std::vector<std::pair<std::string, fs::path>> listed() {
+  std::vector<std::pair<std::string, fs::path>> entries;
+  for (std::string_view list = variable("PJRT_NAMES_AND_LIBRARY_PATHS"); !list.empty();) {
     const std::string_view entry = list.substr(0, list.find(','));
     list.remove_prefix(std::min(entry.size() + 1, list.size()));
     const std::size_t colon = entry.find(':');
-    if (colon != std::string_view::npos && entry.substr(0, colon) == name) return entry.substr(colon + 1);
+    if (colon != std::string_view::npos) entries.emplace_back(entry.substr(0, colon), entry.substr(colon + 1));
   }
-  return {};
+  return entries;
 }
 
 /// The newest one in the cache of tools/bootstrap.sh.
@@ -45,7 +47,17 @@ fs::path fetched(std::string_view name) {
   return found.empty() ? fs::path() : *std::ranges::max_element(found);
 }
 
+constexpr std::array<std::string_view, 3> kFetched{"cpu", "cuda", "tpu"};
+
 }  // namespace
+
+std::vector<std::string> plugin_names() {
+  std::vector<std::string> names(kFetched.begin(), kFetched.end());
+  for (const auto& [name, path] : listed()) {
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
 
 Result<fs::path> find_plugin(std::string_view name) {
   if (name.find('/') != std::string_view::npos) {
@@ -53,10 +65,11 @@ Result<fs::path> find_plugin(std::string_view name) {
     if (fs::exists(name, ignored)) return fs::path(name);
     return Error{Code::kNotFound, fmt::format("no file {}", name)};
   }
-  if (fs::path path = listed(variable("PJRT_NAMES_AND_LIBRARY_PATHS"), name); !path.empty()) return path;
+  for (const auto& [known, path] : listed()) {
+    if (known == name && !path.empty()) return path;
+  }
   if (name == "tpu" && !variable("TPU_LIBRARY_PATH").empty()) return fs::path(variable("TPU_LIBRARY_PATH"));
   if (fs::path path = fetched(name); !path.empty()) return path;
-  constexpr std::array<std::string_view, 3> kFetched{"cpu", "cuda", "tpu"};
   const bool known = std::ranges::find(kFetched, name) != kFetched.end();
   return Error{
       Code::kNotFound,

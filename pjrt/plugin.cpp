@@ -1,10 +1,13 @@
 #include <troupe/pjrt/plugin.hpp>
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -66,7 +69,34 @@ Result<std::shared_ptr<const Plugin>> Plugin::open(const fs::path& path) {
   return found->second;
 }
 
+Status Plugin::check_file(const fs::path& path) {
+  const auto wrong = [&](std::string_view what) {
+    return Error{Code::kInvalidArgument, fmt::format("pjrt: {}: {}", path.string(), what)};
+  };
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return wrong("no file, expected a shared object");
+  const auto size = static_cast<std::uint64_t>(fs::file_size(path, error));
+  std::ifstream file(path, std::ios::binary);
+  const auto read_at = [&file](std::uint64_t at, auto& to) {
+    return file.seekg(static_cast<std::streamoff>(at)) && file.read(reinterpret_cast<char*>(&to), sizeof(to));
+  };
+  Elf64_Ehdr head{};
+  if (error || !file) return Error{Code::kIo, fmt::format("pjrt: {}: cannot be read", path.string())};
+  if (!read_at(0, head) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64) {
+    return wrong("no shared object of 64 bits");
+  }
+  std::uint64_t end = head.e_phoff;
+  for (std::uint64_t i = 0; i < head.e_phnum; ++i) {
+    Elf64_Phdr part{};
+    if (!read_at(head.e_phoff + i * head.e_phentsize, part)) return wrong("a shared object that is cut short");
+    if (part.p_type == PT_LOAD) end = std::max<std::uint64_t>(end, part.p_offset + part.p_filesz);
+  }
+  if (end <= size) return {};
+  return wrong(fmt::format("a shared object that is cut short: it has {} bytes, expected at least {}", size, end));
+}
+
 Result<std::shared_ptr<const Plugin>> Plugin::load(const fs::path& path) {
+  TROUPE_TRY(check_file(path));
   // RTLD_LOCAL: several plug-ins have an XLA each, whose symbols must not meet.
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {

@@ -36,6 +36,10 @@ class Plugin {
   /// or what the plug-in says.
   static Result<std::shared_ptr<const Plugin>> open(const std::filesystem::path& path);
 
+  /// Whether the file is a whole shared object, without loading it: one that is cut short would end the process when
+  /// its pages are touched. Errors: kInvalidArgument, kIo.
+  static Status check_file(const std::filesystem::path& path);
+
   const std::filesystem::path& path() const { return path_; }
   int major() const { return api_->major; }
   int minor() const { return api_->minor; }

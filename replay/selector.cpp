@@ -39,9 +39,9 @@ Result<std::unique_ptr<Selector>> make_selector(const SelectorOptions& options) 
     case SelectorKind::kUniform:
       return std::unique_ptr<Selector>(std::make_unique<UniformSelector>());
     case SelectorKind::kPrioritized:
-      if (!(options.priority_exponent >= 0 && options.priority_exponent <= 4)) {
-        return Error{Code::kInvalidArgument,
-                     fmt::format("selector: priority_exponent is {}, expected 0..4", options.priority_exponent)};
+      if (!(options.priority_exponent >= 0 && options.priority_exponent <= kMostPriorityExponent)) {
+        return Error{Code::kInvalidArgument, fmt::format("selector: priority_exponent is {}, expected 0..{}",
+                                                         options.priority_exponent, kMostPriorityExponent)};
       }
       return std::unique_ptr<Selector>(std::make_unique<PrioritizedSelector>(options.priority_exponent));
     case SelectorKind::kFifo:

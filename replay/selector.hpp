@@ -40,13 +40,17 @@ constexpr bool goes_by_priorities(SelectorKind kind) {
   return kind == SelectorKind::kPrioritized || kind == SelectorKind::kMaxHeap || kind == SelectorKind::kMinHeap;
 }
 
+inline constexpr double kMostPriorityExponent = 4;
+
 struct SelectorOptions {
   SelectorKind kind = SelectorKind::kUniform;
-  /// P(i) = p_i^exponent / sum_k p_k^exponent (Schaul et al. 2016, Eq. 1). 0..4; read by kPrioritized only.
+  /// P(i) = p_i^exponent / sum_k p_k^exponent (Schaul et al. 2016, Eq. 1). 0..kMostPriorityExponent; read by
+  /// kPrioritized only.
   double priority_exponent = 1.0;
 };
 
-/// Priorities lie in 0..kMaxPriority: its 4th power, summed over every slot, is still a finite double.
+/// Priorities lie in 0..kMaxPriority: its kMostPriorityExponent-th power, summed over every slot, is still a finite
+/// double.
 inline constexpr double kMaxPriority = 1e60;
 inline bool valid_priority(double priority) { return priority >= 0 && priority <= kMaxPriority; }  // false for NaN
 

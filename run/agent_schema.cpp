@@ -316,7 +316,7 @@ ConfigSchema replay_keys(const actors::AgentOptions& d) {
        .default_value = d.replay.priority_exponent,
        .doc = "Of a prioritized sampler or remover; 0 makes it uniform",
        .min = 0,
-       .max = 10,
+       .max = replay::kMostPriorityExponent,
        .fixed = ConfigKey::Fixed::kValue},
       {.path = "replay.durability",
        .default_value = d.replay.durability,

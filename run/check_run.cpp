@@ -132,16 +132,20 @@ Status check_agent(const AgentOptions& options, const CheckRunOptions& how) {
   const auto replica = agent->algorithm.make_replica(learner::random_batches(agent->batch, 1));
   if (!replica.ok()) return about(replica.error());
   const ReplicaGroupOptions* const served = has_parameter_server(options.learner) ? &options.learner : nullptr;
-  Status device;
+  Status device, inference;
   const Status built = build_step(**replica, served, [&](const learner::Graph& step) -> Status {
     if (how.data) device = check_devices(step, options.learner.device);
+    if (how.data && options.actors.inference == "server") inference = check_devices(step, options.inference.device);
     if (is_prioritised(options)) TROUPE_TRY(check_priorities(step, agent->algorithm.priority));
     return check_published(step, agent->algorithm.published, **policy);
   });
   if (!built.ok()) return about(built.error());
-  if (device.ok()) return {};
-  return Error{Code::kInvalidArgument,
-               fmt::format("{}learner.device: {}", section_prefix(options), device.error().message)};
+  const auto at = [&](const char* key, const Status& status) -> Status {
+    if (status.ok()) return {};
+    return Error{Code::kInvalidArgument, fmt::format("{}{}: {}", section_prefix(options), key, status.error().message)};
+  };
+  TROUPE_TRY(at("learner.device", device));
+  return at("inference.device", inference);
 }
 
 Status check_group(const ReplicaRun& run, const CheckRunOptions& how) {

@@ -181,7 +181,17 @@ Status CsvTable::keep(const std::function<bool(const CsvLine&)>& wanted) { retur
 
 Status CsvTable::rewrite(const std::function<bool(const CsvLine&)>& wanted) {
   TROUPE_TRY(file_.flush());
-  TROUPE_ASSIGN(Contents contents, read_contents(path_, fixed_));
+  Contents contents;
+  std::error_code unknown;
+  if (std::filesystem::exists(path_, unknown)) {  // else somebody has removed it, and the rows to come are in a new one
+    TROUPE_ASSIGN(contents, read_contents(path_, fixed_));
+  }
+  for (const std::string& name : contents.names) {
+    if (std::ranges::find(names_, name) != names_.end()) continue;
+    return Error{Code::kCorrupt,
+                 fmt::format("{}: has a column \"{}\" that this run did not write: another one writes there",
+                             path_.string(), printable(name))};
+  }
   contents.names = names_;
   std::erase_if(contents.lines, [&](const CsvLine& line) { return !wanted(line); });
   TROUPE_TRY(write_contents(path_, fixed_, contents));

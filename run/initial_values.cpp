@@ -15,8 +15,10 @@
 
 #include <troupe/core/atomic_file.hpp>
 #include <troupe/core/log.hpp>
+#include <troupe/core/text.hpp>
 #include <troupe/learner/engine/program_state.hpp>
 #include <troupe/messages/safetensors.hpp>
+#include <troupe/run/run_directory.hpp>
 #include <troupe/run/trained_run.hpp>
 
 namespace troupe::apps {
@@ -124,8 +126,19 @@ actors::BeginWith begin_with(const Registry& registry, const std::string& source
 
 Status check_initial(const std::string& source) {
   std::error_code unknown;
-  if (std::filesystem::exists(source, unknown)) return {};
-  return Error{Code::kNotFound, fmt::format("init: {}: not there, expected a run or a file of safetensors", source)};
+  const auto wrong = [&](std::string_view what) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("init: {}: {}, expected a run or a file of safetensors", printable(source), what)};
+  };
+  if (!std::filesystem::exists(source, unknown)) return wrong("not there");
+  if (std::filesystem::is_directory(source, unknown)) {
+    const auto run = open_run_directory(source);
+    return run.ok() ? Status() : wrong("a directory that is no run's");
+  }
+  if (!std::filesystem::is_regular_file(source, unknown)) return wrong("no regular file");
+  TROUPE_ASSIGN(const std::vector<std::byte> bytes, read_file(source, kFileMax));
+  const auto file = messages::parse_safetensors(bytes);
+  return file.ok() ? Status() : wrong(file.error().message);
 }
 
 }  // namespace troupe::apps

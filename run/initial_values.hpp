@@ -15,7 +15,7 @@ namespace troupe::apps {
 /// source does not have begin as in any run; the log names them (TRP-W107).
 actors::BeginWith begin_with(const Registry& registry, const std::string& source);
 
-/// Checks that the source is there. Errors: kNotFound.
+/// Checks that the source is there, and a file whole. Errors: kInvalidArgument, naming it; kIo.
 Status check_initial(const std::string& source);
 
 }  // namespace troupe::apps

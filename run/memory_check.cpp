@@ -15,9 +15,11 @@ namespace troupe::apps {
 namespace {
 
 // Resident bytes, measured with cartpole-swingup, the smallest environment, on Debian 12: 130, 190 and 352 MiB with 1,
-// 200 and 600 env actors in one process, of which the copies of its policy are half.
+// 200 and 600 env actors in one process, of which the copies of its policy are half; 443 MB with one of 2,000
+// environments.
 constexpr std::uint64_t kProcess = 40'000'000;        // of a run without env actors, and of each further process
 constexpr std::uint64_t kEnvActor = 200'000;          // its thread, simulation, ports and frames, without its policy
+constexpr std::uint64_t kEnvironment = 150'000;       // each further one of an env actor
 constexpr std::uint64_t kEnvActorArena = 12'000'000;  // of addresses: 22 MB with a stack of 8
 constexpr std::uint64_t kPolicyCopies = 3;            // parameters as they come, as they are used, and packed
 
@@ -68,7 +70,8 @@ std::uint64_t least_memory(const actors::TrainOptions& options, std::int64_t pro
   std::uint64_t bytes = static_cast<std::uint64_t>(processes) * kProcess;
   for (const actors::AgentOptions& agent : options.agents) {
     const std::uint64_t policy = agent.actors.inference == "local" ? kPolicyCopies * policy_bytes(agent) : 0;
-    bytes += static_cast<std::uint64_t>(agent.actors.count) * (kEnvActor + policy);
+    const auto more = static_cast<std::uint64_t>(agent.actors.envs_per_actor - 1) * kEnvironment;
+    bytes += static_cast<std::uint64_t>(agent.actors.count) * (kEnvActor + more + policy);
   }
   return bytes;
 }
@@ -88,7 +91,8 @@ Status check_memory(const actors::TrainOptions& options, std::int64_t processes,
         fmt::format("{} env actors in {} {} need at least {} of {}, and {} are {}", env_actors(options), processes,
                     processes == 1 ? "process" : "processes", in_gigabytes(least), what, in_gigabytes(most), are);
     if (least > most) {
-      return Error{Code::kUnavailable, needs + "; take fewer (actors.count), or actors.inference = \"server\""};
+      return Error{Code::kUnavailable,
+                   needs + "; take fewer (actors.count, actors.envs_per_actor), or actors.inference = \"server\""};
     }
     log::warn("TRP-W106 {}", needs);
     return {};

@@ -44,6 +44,8 @@ constexpr std::array<std::string_view, 14> kLeftByAStart = {
     "summary.json", "status.json", "checkpoints",   "samples",         "nodes",
     "cluster.toml", "chief.json",  "chief.address", "security"};
 constexpr std::string_view kLog = "log.txt", kEvents = "events.out.tfevents.", kSummaryFile = "summary.json";
+/// Where what a start without a checkpoint had recorded goes when another one begins: "earlier-1", "earlier-2", ...
+constexpr std::string_view kEarlier = "earlier-";
 constexpr std::string_view kConfigHeader =
     "# What this run of Troupe was begun with, every key of it. The run writes it.";
 
@@ -107,6 +109,22 @@ bool has_only_begun_checkpoints(const RunDirectory& run) {
   return true;
 }
 
+/// Moves what an unfinished start has left into a folder of its own.
+Status set_aside(const RunDirectory& run) {
+  std::error_code error;
+  fs::path aside;
+  for (int n = 1; aside.empty() || fs::exists(aside, error); ++n) aside = run.path / fmt::format("{}{}", kEarlier, n);
+  fs::create_directory(aside, error);
+  if (error) return cannot_make(aside, error);
+  for (const std::string_view file : kLeftByAStart) {
+    if (!fs::exists(run.path / file, error)) continue;
+    fs::rename(run.path / file, aside / file, error);
+    if (error) return Error{Code::kIo, fmt::format("{}: {}", run.shown(), error.message())};
+  }
+  log::info("what an earlier start without a checkpoint had recorded is in {}", printable(aside.string()));
+  return {};
+}
+
 /// Makes room in a directory that holds something: nothing but an earlier start of a run that had no checkpoint yet.
 Status take_over(const RunDirectory& run, const fs::path& config) {
   std::error_code error;
@@ -114,8 +132,8 @@ Status take_over(const RunDirectory& run, const fs::path& config) {
   for (const auto& entry : fs::directory_iterator(run.path, error)) {
     const std::string name = entry.path().filename().string();
     const bool is_config = is_of(name, kLeftByAStart.front());
-    known = known && !entry.is_symlink() && (name == kLog || is_left_by_a_start(name)) && name != kSummaryFile &&
-            (!is_config || is_config_of_a_start(entry, config));
+    known = known && !entry.is_symlink() && (name == kLog || name.starts_with(kEarlier) || is_left_by_a_start(name)) &&
+            name != kSummaryFile && (!is_config || is_config_of_a_start(entry, config));
     begun = begun || is_config;
   }
   if (error || !known || !begun) {
@@ -123,6 +141,7 @@ Status take_over(const RunDirectory& run, const fs::path& config) {
         Code::kAlreadyExists,
         fmt::format("run directory {}: is not empty; go on from it with --resume, or name another", run.shown())};
   }
+  if (is_recorded(run)) TROUPE_TRY(set_aside(run));
   clear_start(run.path);
   return {};
 }
@@ -273,10 +292,12 @@ Result<RunProgress> progress_of(const RunDirectory& run) {
 }
 
 bool is_recorded(const RunDirectory& run) {
-  if (has_checkpoint(run)) return true;
-  std::ifstream metrics(run.metrics());
-  std::string line;
-  return std::getline(metrics, line) && std::getline(metrics, line);  // the first names the columns
+  const auto has_row = [](const fs::path& table) {
+    std::ifstream file(table);
+    std::string line;
+    return std::getline(file, line) && std::getline(file, line);  // the first names the columns
+  };
+  return has_checkpoint(run) || has_row(run.metrics()) || has_row(run.evaluations());
 }
 
 bool is_record_of(const RunDirectory& run, const fs::path& file) {

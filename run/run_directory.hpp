@@ -90,7 +90,8 @@ class ClaimedRun {
 };
 
 /// Makes the directory of a new run. A requested one may hold an earlier start of a run that was killed before its
-/// first checkpoint: what that one left is removed, but for its log. Errors: kAlreadyExists: it holds anything else;
+/// first checkpoint: what that one left is removed, but for its log, and rows and evaluations, which go to earlier-1,
+/// earlier-2, ... in it. Errors: kAlreadyExists: it holds anything else;
 /// kUnavailable: another process trains in it; kInvalidArgument: the path is too long for files in it; kIo.
 Result<ClaimedRun> make_run_directory(const NewRun& wanted);
 
@@ -117,7 +118,7 @@ bool has_nodes(const RunDirectory& run);
 /// Errors: those of reading metrics.csv.
 Result<RunProgress> progress_of(const RunDirectory& run);
 
-/// Whether anything that is worth keeping came of the run: a row of metrics, or a checkpoint.
+/// Whether anything that is worth keeping came of the run: a row of metrics, an evaluation, or a checkpoint.
 bool is_recorded(const RunDirectory& run);
 
 /// Whether `file` is, or would be, something that the run itself writes and reads, and not one of the pictures and

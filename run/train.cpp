@@ -291,7 +291,9 @@ class Training {
                             .source = role_of(agent, kFinalEvaluation),
                             .step = of.learner_steps,
                             .env_steps = of.env_steps};
-      TROUPE_ASSIGN(evaluation.values, evaluate_policy(agent, options_.seed, values));
+      auto evaluated = evaluate_policy(agent, options_.seed, values, hooks_.stop);
+      if (!evaluated.ok() && evaluated.error().code == Code::kCancelled) return {};  // the last one of its own stays
+      TROUPE_ASSIGN(evaluation.values, std::move(evaluated));
       TROUPE_TRY(hooks_.metrics->record(evaluation));
       of.final_evaluation = std::move(evaluation);
     }

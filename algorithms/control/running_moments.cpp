@@ -30,8 +30,9 @@ void learn_moments(ReplicaContext& context, std::string_view name, Var x) {
   const RunningMoments of = running_moments(graph, name, n);
   // Sums of the differences from the mean so far lose no digits to a mean that is far from 0.
   const Var difference = sub(x, of.mean);
-  const Var sums = concat(concat(sum_to(difference, {1, n}), sum_to(square(difference), {1, n})),
-                          reshape(count_rows(graph), {1, 1}));
+  const auto sum_rows = [n](Var each) { return reshape(sum_to(each, {n}), {1, n}); };  // of {1, n} it might be a row
+  const Var sums =
+      concat(concat(sum_rows(difference), sum_rows(square(difference))), reshape(count_rows(graph), {1, 1}));
   const Var all = context.meets() ? context.all_sum(sums, name) : sum_stripes(sums);
   const Var rows = maximum(slice(all, 2 * n, 2 * n + 1), graph.constant({1, 1}, {1}));
   const Var shift = div(slice(all, 0, n), rows);

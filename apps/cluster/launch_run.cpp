@@ -157,6 +157,7 @@ Result<int> launch_run(const LaunchRun& run, const Config& config, const actors:
     const std::string where = here ? directory.path.string() : run.remote_directory;
     command.command.insert(command.command.end(),
                            {"node", "--name", node.name, "--run-dir=" + where, "--from-launcher"});
+    if (run.quiet) command.command.push_back("--quiet");
     command.input = [&, i](int start_number) -> Result<std::string> {
       const NodeSpec& self_node = cluster.nodes[i];
       NodeStart start{.program = run.program,

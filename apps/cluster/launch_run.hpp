@@ -18,6 +18,7 @@ struct LaunchRun {
   std::string program;                  ///< its version: nodes of another refuse to start
   std::vector<std::string> command;     ///< Registry::command()
   std::vector<std::string> relay = {};  ///< LaunchOptions::ssh; empty: ssh
+  bool quiet = false;                   ///< nodes print nothing but warnings and errors
 };
 
 /// Writes the configuration, the cluster (cluster.toml) and security/ to the directory and runs the nodes until the run

@@ -16,6 +16,7 @@
 
 #include <troupe/core/atomic_file.hpp>
 #include <troupe/core/clock.hpp>
+#include <troupe/core/log.hpp>
 #include <troupe/core/text.hpp>
 
 namespace troupe::apps {
@@ -24,6 +25,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr Duration kAuthorityPatience = std::chrono::seconds(60);
+constexpr Duration kAuthoritySaidAfter = std::chrono::seconds(5);
 constexpr std::string_view kAnnouncement = "troupe.chief listens on ";
 
 transport::WallTime now() { return std::chrono::system_clock::now(); }
@@ -107,10 +109,13 @@ Result<transport::Authority> open_authority(const std::string& security, const s
 
 Result<transport::Authority> await_authority(const std::string& security) {
   const SteadyClock clock;
-  const Duration end = clock.now() + kAuthorityPatience;
-  while (true) {
+  const Duration begun = clock.now(), end = begun + kAuthorityPatience;
+  for (bool said = false;;) {
     Result<transport::Authority> found = transport::Authority::load(security, now());
     if (found.ok() || found.error().code != Code::kNotFound) return found;
+    if (!std::exchange(said, clock.now() - begun > kAuthoritySaidAfter)) {
+      if (said) log::info("{}: not there yet; the chief makes it, and this node waits for it", security);
+    }
     if (clock.now() > end) {
       return Error{Code::kDeadlineExceeded,
                    fmt::format("{}: no authority appeared in {:g} s: does this node share the run directory with the "

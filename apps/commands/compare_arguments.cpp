@@ -1,6 +1,9 @@
 #include <troupe/apps/commands/compare_arguments.hpp>
 
+#include <fmt/core.h>
 #include <CLI/CLI.hpp>
+
+#include <algorithm>
 
 namespace troupe::apps {
 
@@ -22,6 +25,10 @@ void add_compare_arguments(CLI::App& command, CompareArguments& a) {
 Status apply(const CompareArguments& arguments, ComparisonOptions& options) {
   if (!arguments.threshold.empty()) {
     TROUPE_ASSIGN(options.threshold, parse_threshold(arguments.threshold));
+  }
+  for (auto at = arguments.at.begin(); at != arguments.at.end(); ++at) {
+    if (std::find(at + 1, arguments.at.end(), *at) == arguments.at.end()) continue;
+    return Error{Code::kInvalidArgument, fmt::format("--at: got {} twice, expected each number once", *at)};
   }
   if (!arguments.at.empty()) options.at = arguments.at;
   return {};

@@ -19,6 +19,8 @@
 #include <troupe/learner/engine/cpu/kernels/kernel_table.hpp>
 #include <troupe/learner/engine/device.hpp>
 #include <troupe/learner/engine/pjrt/pjrt_clients.hpp>
+#include <troupe/pjrt/find_plugin.hpp>
+#include <troupe/pjrt/plugin.hpp>
 #include <troupe/run/say.hpp>
 
 namespace troupe::apps {
@@ -114,7 +116,8 @@ void show_pjrt() {
   const auto is_there = [](std::initializer_list<const char*> files) {
     return std::ranges::any_of(files, [](const char* file) { return std::filesystem::exists(file); });
   };
-  for (const std::string engine : {"pjrt:cpu", "pjrt:cuda", "tpu"}) {
+  for (const std::string& name : pjrt::plugin_names()) {
+    const std::string engine = name == "tpu" ? name : "pjrt:" + name;
     const auto path = learner::find_pjrt_plugin(engine);
     if (!path.ok()) {
       line("PJRT", path.error().message);
@@ -124,7 +127,9 @@ void show_pjrt() {
     const bool here = engine == "tpu" ? is_there({"/dev/accel0", "/dev/vfio/0"})
                                       : engine != "pjrt:cuda" || is_there({"/dev/nvidiactl", "/dev/dxg"});
     if (!here) {
-      line("PJRT", fmt::format("{}: no such device here; {} compiles for them", engine, path->string()));
+      const Status whole = pjrt::Plugin::check_file(*path);
+      line("PJRT", whole.ok() ? fmt::format("{}: no such device here; {} compiles for them", engine, path->string())
+                              : fmt::format("{}: {}", engine, whole.error().message));
       continue;
     }
     const auto client = learner::pjrt_client(engine, learner::kPjrtCpuDevices);

@@ -56,7 +56,7 @@ struct NodeArguments {
   std::string host;
   std::uint16_t port = 0;
   std::string listen;
-  bool from_launcher = false;
+  bool from_launcher = false, quiet = false;
   bool keep_up = false;
 };
 
@@ -224,14 +224,14 @@ Result<Node> find(const NodeArguments& arguments, const Registry& registry) {
 }
 
 /// `over`: set when this was the chief and its run has ended.
-Status run_here(Node& node, const std::string& listen, bool& over) {
+Status run_here(Node& node, const NodeArguments& arguments, bool& over) {
   std::error_code error;
   actors::NodeNetworkOptions& network = node.place.network;
   const std::filesystem::path folder = node.directory.path / "nodes" / network.self.node;
   std::filesystem::create_directories(folder, error);
   if (error) return Error{Code::kIo, fmt::format("{}: {}", folder.string(), error.message())};
   const bool chief = network.self.node == kChiefName;
-  if (!listen.empty()) network.listen.host = listen;
+  if (!arguments.listen.empty()) network.listen.host = arguments.listen;
   // The chief may still have to make the authority that the certificates come from.
   TROUPE_TRY(complete(node.place));
   if (network.credentials.key.empty()) {
@@ -252,7 +252,7 @@ Status run_here(Node& node, const std::string& listen, bool& over) {
     if (!can.ok()) return Error{Code::kCorrupt, can.error().message};
     TROUPE_TRY(write_file_atomic((node.directory.path / "cluster.toml").string(), node.cluster));
     return record_run(node.directory, node.config, node.options,
-                      {.resume = node.resume, .place = &node.place, .over = &over});
+                      {.resume = node.resume, .quiet = arguments.quiet, .place = &node.place, .over = &over});
   }
   log::also_to_file((folder / "log.txt").string());
   const StopRequest stop;
@@ -291,6 +291,7 @@ int keep_up(const NodeArguments& arguments, const Registry& registry) {
 }
 
 int run(const NodeArguments& arguments, const Registry& registry) {
+  if (arguments.quiet) log::set_level(log::Level::kWarn);
   if (arguments.keep_up) return keep_up(arguments, registry);
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // somebody reads along
   Result<Node> node = find(arguments, registry);
@@ -298,7 +299,7 @@ int run(const NodeArguments& arguments, const Registry& registry) {
     return node.error().code == Code::kCorrupt ? fail(node.error(), kNodeData) : fail_run(node.error());
   }
   bool over = false;
-  const Status done = run_here(*node, arguments.listen, over);
+  const Status done = run_here(*node, arguments, over);
   if (done.ok()) return kExitOk;
   // Whoever looks after this node starts it again, unless that is pointless: the run has ended with an error or has
   // never begun, or the chief has refused this node for good.
@@ -353,6 +354,7 @@ void add_node_command(CLI::App& app, const Registry& registry, Command* chosen) 
       ->type_name("HOST");
   command->add_flag("--keep-up", a.keep_up, "Start the node again when it dies, where nobody else does");
   command->add_flag("--from-launcher", a.from_launcher)->group("");
+  command->add_flag("--quiet", a.quiet, "Print nothing but warnings and errors");
   command->callback([arguments, &registry, chosen] {
     if (arguments->run.config.empty() && !arguments->from_launcher && arguments->join.empty()) {
       throw CLI::RequiredError("config");

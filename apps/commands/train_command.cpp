@@ -57,7 +57,11 @@ int run(const TrainArguments& arguments, const Registry& registry) {
     const HostsFile here{.port = 0, .hosts = {Host{}}};
     auto command = registry.command();
     if (!command.ok()) return fail(command.error());
-    const Result<int> ended = launch_run({directory, "", resume, std::string(version()), std::move(command).value()},
+    const Result<int> ended = launch_run({.directory = directory,
+                                          .resume = resume,
+                                          .program = std::string(version()),
+                                          .command = std::move(command).value(),
+                                          .quiet = arguments.quiet},
                                          loaded->config, loaded->options, here);
     keep_if(ended.ok() && *ended == kExitOk);
     return ended.ok() ? *ended : fail_run(ended.error());

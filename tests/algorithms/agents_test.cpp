@@ -156,6 +156,23 @@ TEST_P(EveryAgent, GivesAPriorityForEachRow) {
   for (const float priority : priorities) EXPECT_GT(priority, 0);
 }
 
+TEST_P(EveryAgent, LearnsFromBatchesOfOneRow) {
+  const Algorithm agent = algorithm(false, true);
+  const Signature columns = batch_signature(item_signature(agent, envs::flattened(steering()).value()).value(), {});
+  learner::BatchSlot slot(columns);
+  const auto replica = agent.make_replica([&](const learner::InputContext&) { return slot.pipeline(); }).value();
+  const auto learner = learner::OneDevice::make(*replica, {.batch = 1});
+  ASSERT_TRUE(learner.ok()) << learner.error().message;
+  Rng rng(3);
+  BatchBuffer batch(columns, 1);
+  for (int step = 0; step < 3; ++step) {
+    learner::d4pg::fill_steering(rng, batch);
+    slot.offer(batch.view()).value();
+    (*learner)->step().value();
+  }
+  EXPECT_EQ((*learner)->program().step(), 3);
+}
+
 TEST_P(EveryAgent, PublishesTheStatisticsThatItNormalisesWith) {
   if (!GetParam().normalises) GTEST_SKIP() << "its networks have batch norm instead";
   const Algorithm agent = algorithm(false, true);

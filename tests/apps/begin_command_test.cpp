@@ -121,7 +121,9 @@ TEST_F(BeginCommand, ARunGoesOnOnlyInTheWayItWasBegun) {
     return all;
   };
   ASSERT_EQ(run("train c.toml --quiet --run-dir one").exit_code, 0);
-  ASSERT_EQ(run("train c.toml --quiet --run-dir nodes --processes").exit_code, 0);
+  const ProgramResult quiet = run("train c.toml --quiet --run-dir nodes --processes");
+  ASSERT_EQ(quiet.exit_code, 0) << quiet.err;
+  EXPECT_EQ(quiet.out + quiet.err, "");
   const auto one = files("one"), nodes = files("nodes");
   EXPECT_EQ(run("train c.toml --resume one --processes").err,
             "troupe: one: the run has no checkpoint of nodes, only of one process: go on from it in one\n");

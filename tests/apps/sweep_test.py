@@ -205,6 +205,9 @@ class Sweep(unittest.TestCase):
             self.assertNotIn(part, page)
         # compare says the same of the same runs, and of the sweep.
         self.assertEqual(self.troupe("compare", *runs, "--at", "6000", "-o", "compared").returncode, 0)
+        twice = self.troupe("compare", *runs, "--at", "6000,100,6000", "-o", "twice")
+        self.assertNotEqual(twice.returncode, 0)
+        self.assertIn("--at: got 6000 twice", twice.stderr)
         self.assertEqual((self.folder / "compared/table.csv").read_bytes(), (self.folder / "out/table.csv").read_bytes())
         compared = self.troupe("compare", "out", "--by", "learner.batch_size")
         self.assertEqual(compared.returncode, 0, compared.stderr)

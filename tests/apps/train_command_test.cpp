@@ -164,6 +164,21 @@ TEST_F(TrainCommand, ATermSignalMakesACheckpointAndExitsWith0) {
   EXPECT_FALSE(std::filesystem::is_empty(path() / "b/checkpoints"));
 }
 
+TEST_F(TrainCommand, ATermSignalEndsALongFinalEvaluation) {
+  const ProgramResult ended = run_script(path(), R"(
+troupe train small.toml --run-dir b --set max_env_steps=500 --set evaluator.episodes=3000 \
+  --set evaluator.every_learner_steps=1000000 >out 2>&1 &
+until ls b/checkpoints/step-* >/dev/null 2>&1; do sleep 0.05; done
+sleep 0.5
+kill -TERM $!
+timeout 10 tail --pid=$! -f /dev/null && wait $!
+)");
+  EXPECT_EQ(ended.exit_code, 0) << text_of(path() / "out");
+  const std::string summary = file_text(path() / "b/summary.json");
+  EXPECT_NE(summary.find("\"stop_reason\": \"max_env_steps\""), std::string::npos) << summary;
+  EXPECT_NE(summary.find("\"final_return\": null"), std::string::npos) << summary;
+}
+
 /// A run on a terminal of its own, which the test can close.
 class Terminal {
  public:

@@ -202,6 +202,13 @@ TEST_F(TrainedCommands, ASavedModelStartsANewRun) {
   EXPECT_NE(none.err.find("nowhere: not there, expected a run or a file of safetensors"), std::string::npos)
       << none.err;
   EXPECT_FALSE(std::filesystem::exists(folder() / "gone"));
+  for (const char* const wrong : {"c.toml", "/dev/null", "/"}) {
+    const ProgramResult refused = run(std::string("train c.toml --run-dir gone --init ") + wrong);
+    EXPECT_EQ(refused.exit_code, 78) << refused.err;
+    EXPECT_NE(refused.err.find(std::string(wrong) + ": "), std::string::npos) << refused.err;
+    EXPECT_NE(refused.err.find(", expected a run or a file of safetensors"), std::string::npos) << refused.err;
+    EXPECT_FALSE(std::filesystem::exists(folder() / "gone"));
+  }
 }
 
 TEST_F(TrainedCommands, SampleDrawsAClassAColumn) {

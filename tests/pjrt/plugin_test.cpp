@@ -31,9 +31,22 @@ TEST(PjrtPlugin, FileThatIsNoLibraryIsRefused) {
   const auto path = std::filesystem::path(testing::TempDir()) / "not_a_library.so";
   std::ofstream(path) << "text";
   const Error error = refusal(path);
-  EXPECT_EQ(error.code, Code::kUnavailable);
-  EXPECT_THAT(error.message, HasSubstr("pjrt: cannot open"));
-  EXPECT_THAT(error.message, HasSubstr("not_a_library.so"));
+  EXPECT_EQ(error.code, Code::kInvalidArgument);
+  EXPECT_THAT(error.message, EndsWith("not_a_library.so: no shared object of 64 bits"));
+  EXPECT_THAT(refusal(testing::TempDir()).message, EndsWith("no file, expected a shared object"));
+}
+
+TEST(PjrtPlugin, LibraryThatIsCutShortIsRefusedAndNotTouched) {
+  const auto path = std::filesystem::path(testing::TempDir()) / "cut_short.so";
+  std::filesystem::copy_file(PJRT_EMPTY, path, std::filesystem::copy_options::overwrite_existing);
+  ASSERT_TRUE(Plugin::check_file(path).ok());
+  for (const std::uintmax_t bytes : {std::uintmax_t{4096}, std::uintmax_t{70}, std::uintmax_t{5}}) {
+    std::filesystem::resize_file(path, bytes);
+    const Status cut = Plugin::check_file(path);
+    ASSERT_FALSE(cut.ok()) << bytes;
+    EXPECT_THAT(cut.error().message, HasSubstr(bytes == 5 ? "no shared object" : "cut short"));
+  }
+  EXPECT_EQ(refusal(path).code, Code::kInvalidArgument);
 }
 
 TEST(PjrtPlugin, LibraryWithoutTheEntryIsRefused) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,17 @@ TEST(CheckBegin, WhatCanBeginIsAccepted) {
   EXPECT_EQ(refusal(kGan + "network = 'resnet'\nimage_size = 32\nlearning_rate = 1e-3"), "ok");
   EXPECT_EQ(refusal("[replicas.r]\nmodel = 'resnet'\ndata = 'synthetic'\nsteps = 10\nema_decay = 0.9999"), "ok");
   EXPECT_EQ(refusal(kD4pg + kClassifier, RunKind::kProcesses), "ok");
+}
+
+TEST(CheckBegin, APluginThatIsNotThereIsRefusedWhereItIsSet) {
+  const std::string junk = ::testing::TempDir() + "junk.so";
+  std::ofstream(junk) << "text";
+  for (const std::string& device : {std::string("pjrt:no-such"), std::string("pjrt:/no/such.so"), "pjrt:" + junk,
+                                    std::string("pjrt:" + ::testing::TempDir())}) {
+    EXPECT_THAT(refusal(kD4pg + "[learner]\ndevice = '" + device + "'"), StartsWith("f:3: learner.device: "));
+    EXPECT_THAT(refusal(kD4pg + "[actors]\ninference = 'server'\n[inference]\ndevice = '" + device + "'"),
+                StartsWith("f:5: inference.device: "));
+  }
 }
 
 TEST(CheckBegin, ADeviceThatIsNoneIsRefusedWhereItIsSet) {

@@ -224,6 +224,20 @@ TEST_F(CsvMetrics, AFullDiskCostsRowsAndTearsNone) {
   EXPECT_EQ(metrics(), "wall_s,env_steps,learner_steps,a,new\n1,10,2,1,\n4,10,2,4,\n");
 }
 
+TEST_F(CsvMetrics, AFileThatIsRemovedIsMadeAnewAndAnothersIsLeftAlone) {
+  CsvSink sink = open();
+  ASSERT_TRUE(sink.write(row(1, {{"a", 1}})).ok());
+  std::filesystem::remove(paths().metrics);
+  ASSERT_TRUE(sink.write(row(2, {{"a", 2}, {"b", 3}})).ok());
+  EXPECT_EQ(metrics(), "wall_s,env_steps,learner_steps,a,b\n2,10,2,2,3\n");
+  std::ofstream(paths().metrics) << "wall_s,env_steps,learner_steps,other\n1,1,1,1\n";
+  const Status refused = sink.write(row(3, {{"c", 3}}));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("has a column \"other\" that this run did not write"), std::string::npos)
+      << refused.error().message;
+  EXPECT_EQ(metrics(), "wall_s,env_steps,learner_steps,other\n1,1,1,1\n");
+}
+
 TEST_F(CsvMetrics, AFullDiskCostsNoEvaluation) {
   CsvSink sink = open();
   ASSERT_TRUE(sink.record({1, "evaluator", 10, 0, {{"return", 1}}}).ok());

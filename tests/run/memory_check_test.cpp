@@ -33,7 +33,7 @@ TEST(MemoryCheck, RefusesWhatCannotFitAndNamesWhatHelps) {
   const Status refused = check_memory(run_of(100'000), 1, {8'000'000'000, 0});
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(refused.error().message, HasSubstr("100000 env actors in 1 process need at least"));
-  EXPECT_THAT(refused.error().message, HasSubstr("8.0 GB are free; take fewer (actors.count)"));
+  EXPECT_THAT(refused.error().message, HasSubstr("8.0 GB are free; take fewer (actors.count, actors.envs_per_actor)"));
   EXPECT_TRUE(check_memory(run_of(100'000), 1, {}).ok()) << "nobody can tell";
   const Status narrow = check_memory(run_of(1000), 1, {8'000'000'000, 4'000'000'000});
   ASSERT_FALSE(narrow.ok());
@@ -45,6 +45,9 @@ TEST(MemoryCheck, CountsPoliciesThatEnvActorsHaveThemselvesAndProcesses) {
   actors::TrainOptions options = run_of(100);
   const std::uint64_t local = least_memory(options, 1);
   EXPECT_GT(least_memory(options, 5), local);
+  options.agents[0].actors.envs_per_actor = 4096;
+  EXPECT_GT(least_memory(options, 1), local + 100 * 4095 * std::uint64_t{100'000});
+  options.agents[0].actors.envs_per_actor = 1;
   set_layers(options, {4096, 4096});
   EXPECT_GT(least_memory(options, 1), local + 100 * 4096 * 4096 * sizeof(float));
   options.agents[0].actors.inference = "server";

@@ -160,6 +160,27 @@ TEST_F(StartedRun, BeforeItsFirstCheckpointMayBeRepeated) {
   EXPECT_TRUE(refused()) << "a log alone is no start of a run";
 }
 
+TEST_F(StartedRun, SetsAsideWhatWasRecordedWithoutACheckpoint) {
+  const auto begin_again = [] {
+    Result<ClaimedRun> again = make_run_directory({.requested = "a", .name = "x"});
+    ASSERT_TRUE(again.ok()) << again.error().message;
+    again->keep();
+  };
+  std::ofstream("a/metrics.csv") << "wall_s\n1\n";
+  EXPECT_TRUE(is_recorded({"a"}));
+  begin_again();
+  EXPECT_EQ(text_of("a/earlier-1/metrics.csv"), "wall_s\n1\n");
+  EXPECT_TRUE(std::filesystem::exists("a/earlier-1/config.toml"));
+  EXPECT_FALSE(std::filesystem::exists("a/metrics.csv"));
+  EXPECT_FALSE(is_recorded({"a"}));
+  ASSERT_TRUE(write_config({"a"}, parse_config("", "", {}, {}).value()).ok());
+  std::ofstream("a/evaluations.csv") << "wall_s\n2\n";
+  EXPECT_TRUE(is_recorded({"a"}));
+  begin_again();
+  EXPECT_EQ(text_of("a/earlier-1/metrics.csv"), "wall_s\n1\n");
+  EXPECT_EQ(text_of("a/earlier-2/evaluations.csv"), "wall_s\n2\n");
+}
+
 TEST_F(StartedRun, KeepsEveryCheckpointAndWhatIsNotItsOwn) {
   const auto refused_with = [&](const char* folder) {
     std::filesystem::create_directories(folder);

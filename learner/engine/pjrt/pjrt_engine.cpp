@@ -17,7 +17,12 @@ namespace {
 class PjrtEngine final : public Engine {
  public:
   Status check(const Graph& graph, const Device& device) const override {
-    TROUPE_TRY(find_pjrt_plugin(device.engine));
+    TROUPE_ASSIGN(const auto path, find_pjrt_plugin(device.engine));
+    TROUPE_TRY(pjrt::Plugin::check_file(path));
+    if (device.engine == "pjrt:cpu" && device.index >= kPjrtCpuDevices) {
+      return Error{Code::kNotFound, fmt::format("{}: there are {} of them, expected 0 to {}", to_string(device),
+                                                kPjrtCpuDevices, kPjrtCpuDevices - 1)};
+    }
     if (!graph.status().ok()) return graph.status();
     TROUPE_TRY(make_hlo_parts(GraphAccess::data(graph), graph.batch(), {.phase = HloPhase::kGradients}));
     return {};

@@ -82,12 +82,7 @@ class ShardPlanner {
     ShardPlan& plan = plans_[shard];
     places_[shard][group].push_back(plan.elements);
     const std::int64_t begin = model_.groups[group].offset + range.offset, end = begin + range.count;
-    auto& ranges = plan.piece.ranges;
-    if (!ranges.empty() && ranges.back().offset + ranges.back().count == begin) {
-      ranges.back().count += range.count;
-    } else {
-      ranges.push_back({begin, range.count});
-    }
+    extend(plan.piece.ranges, {begin, range.count});
     std::int64_t at = begin;
     for (std::size_t t = 0; t < model_.tables.size(); ++t) {
       const SparseTable& table = model_.tables[t];
@@ -112,7 +107,7 @@ class ShardPlanner {
     for (std::size_t r = 0; r < ranges.size(); ++r) {
       const std::int64_t begin = model_.groups[group].offset + ranges[r].offset;
       places_[shard][group].push_back(plan.elements);
-      plan.piece.ranges.push_back({begin, ranges[r].count});
+      extend(plan.piece.ranges, {begin, ranges[r].count});
       add(plan, {.kind = ShardSegment::Kind::kFollower,
                  .group = group,
                  .model_offset = begin,
@@ -124,6 +119,14 @@ class ShardPlanner {
   std::vector<ShardPlan> finish() && { return std::move(plans_); }
 
  private:
+  /// One range of what adjoins: so that a shard of all has one, of everything, as a message about all says.
+  static void extend(std::vector<messages::ParametersRange>& ranges, messages::ParametersRange by) {
+    if (!ranges.empty() && ranges.back().offset + ranges.back().count == by.offset) {
+      ranges.back().count += by.count;
+    } else {
+      ranges.push_back(by);
+    }
+  }
   static void add(ShardPlan& plan, ShardSegment segment) {
     if (segment.elements == 0) return;
     segment.local_offset = plan.elements;

@@ -358,6 +358,10 @@ TEST_P(Tables, EveryElementOfThePlanIsInOneSegmentOfOneShard) {
   model.add(std::move(target));
   std::vector<int> covered(static_cast<std::size_t>(model.elements));
   for (const ShardPlan& plan : plan_shards(model, count, how, 64)) {
+    if (count == 1) {  // as a message about all of it has it
+      ASSERT_EQ(plan.piece.ranges.size(), 1U);
+      EXPECT_EQ(plan.piece.ranges[0].count, model.elements);
+    }
     std::int64_t local = 0;
     for (const ShardSegment& segment : plan.segments) {
       EXPECT_EQ(segment.local_offset, local);
