@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -199,6 +200,7 @@ ClaimedRun::~ClaimedRun() {
     if (!again.ok()) return;
     lock_.emplace(std::move(again).value());
   }
+  if (!lock_->is_in_place(run_)) return;  // what is there now is somebody else's
   std::error_code ignored;
   clear_start(run_.path);
   fs::remove(run_.log(), ignored);
@@ -322,6 +324,13 @@ Result<RunDirectory> open_run_directory(const fs::path& path) {
                              run.shown())};
   }
   return run;
+}
+
+bool is_in_place(int fd, const RunDirectory& run) {
+  struct stat then {};
+  struct stat now {};
+  return fstat(fd, &then) == 0 && stat(run.path.c_str(), &now) == 0 && now.st_dev == then.st_dev &&
+         now.st_ino == then.st_ino;
 }
 
 Result<RunLock> RunLock::take(const RunDirectory& run) {

@@ -41,6 +41,10 @@ struct RunDirectory {
   std::string id() const;
 };
 
+/// Whether the directory that is open as `fd` is still the run's, and was neither moved nor replaced. What cannot be
+/// told is not the case.
+bool is_in_place(int fd, const RunDirectory& run);
+
 /// Keeps a second process out of a run directory; given up when the holder ends, however it ends.
 class RunLock {
  public:
@@ -49,6 +53,7 @@ class RunLock {
   RunLock(RunLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   RunLock& operator=(RunLock&&) = delete;
   ~RunLock();
+  bool is_in_place(const RunDirectory& run) const { return apps::is_in_place(fd_, run); }
 
  private:
   explicit RunLock(int fd) : fd_(fd) {}

@@ -1,5 +1,6 @@
 #include <troupe/apps/commands/record_run.hpp>
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -66,6 +67,48 @@ void warn_where_nothing_was_learnt(const actors::TrainSummary& trained, std::spa
   }
 }
 
+/// Passes on what a run records while its directory is the one that it began in. Where that has been moved away, files
+/// of its name may be another run's.
+class InPlace final : public MetricSink {
+ public:
+  InPlace(const RunDirectory& run, MetricSink& next)
+      : run_(run), next_(next), began_in_(open(run.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {}
+  ~InPlace() override {
+    if (began_in_ >= 0) close(began_in_);
+  }
+  InPlace(const InPlace&) = delete;
+  InPlace& operator=(const InPlace&) = delete;
+
+  Status check() const {
+    if (began_in_ < 0 || is_in_place(began_in_, run_)) return {};
+    return Error{Code::kNotFound,
+                 fmt::format("run directory {}: it was moved or replaced while the run trains in it; go "
+                             "on from its last checkpoint with --resume, where it is now",
+                             run_.shown())};
+  }
+  Status rewind(const RunPoint& to) override {
+    return checked([&] { return next_.rewind(to); });
+  }
+  Status write(const MetricRow& row) override {
+    return checked([&] { return next_.write(row); });
+  }
+  Status record(const Evaluation& evaluation) override {
+    return checked([&] { return next_.record(evaluation); });
+  }
+  Status flush() override { return checked([&] { return next_.flush(); }); }
+
+ private:
+  template <typename Call>
+  Status checked(Call call) const {
+    TROUPE_TRY(check());
+    return call();
+  }
+
+  const RunDirectory& run_;
+  MetricSink& next_;
+  const int began_in_;  ///< open, so that its number stays its own
+};
+
 /// Over nodes whoever wants to know more often asks the chief.
 constexpr double kStatusEveryS = 1, kStatusOverNodesEveryS = 10;
 
@@ -111,7 +154,8 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
   ProgressSink progress(ProgressLine::on(stdout, clock), limits_of(options));
   std::vector<MetricSink*> sinks = {&csv, &tensorboard, &curve};
   if (!how.quiet) sinks.push_back(&progress);
-  FanOut metrics(std::move(sinks), evaluations);
+  FanOut all(std::move(sinks), evaluations);
+  InPlace metrics(run, all);
 
   if (!how.quiet) say("{} {} in {}\n", how.resume ? "resuming" : "training on", what, run.shown());
   std::fflush(stdout);  // a pipe shows it now, and not with the first row
@@ -124,7 +168,10 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
                               .checkpoint_dir = run.checkpoints(),
                               .run_id = run.id(),
                               .resume = how.resume,
-                              .tell_status = [&status](const std::string& text) { status.write(text); },
+                              .tell_status =
+                                  [&](const std::string& text) {
+                                    if (metrics.check().ok()) status.write(text);
+                                  },
                               .status_every_s = how.place == nullptr ? kStatusEveryS : kStatusOverNodesEveryS,
                               .place = how.place,
                               .over = how.over});
@@ -141,6 +188,7 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
     log::info("TRP-I001 stopping; the run had not begun, so there is nothing to save");
     return {};
   }
+  TROUPE_TRY(metrics.check());
   take_final_evaluations(*trained, curve.evaluations());
   warn_where_nothing_was_learnt(*trained, options.agents);
   TROUPE_TRY(animate_samples(run.samples()));

@@ -179,6 +179,25 @@ timeout 10 tail --pid=$! -f /dev/null && wait $!
   EXPECT_NE(summary.find("\"final_return\": null"), std::string::npos) << summary;
 }
 
+TEST_F(TrainCommand, ARunWhoseDirectoryIsMovedLeavesAnotherInItsPlaceAlone) {
+  const ProgramResult ended = run_script(path(), R"(
+troupe train small.toml --run-dir b --set max_env_steps=0 >out 2>&1 &
+until ls b/checkpoints/step-* >/dev/null 2>&1 || [ -s b/metrics.csv ]; do sleep 0.05; done
+mv b moved
+mkdir b
+head -1 moved/config.toml >b/config.toml
+timeout 20 tail --pid=$! -f /dev/null
+wait $!
+)");
+  EXPECT_EQ(ended.exit_code, 1);
+  EXPECT_NE(text_of(path() / "out").find("run directory b: it was moved or replaced"), std::string::npos)
+      << text_of(path() / "out");
+  for (const auto& entry : std::filesystem::directory_iterator(path() / "b")) {
+    EXPECT_EQ(entry.path().filename(), "config.toml") << entry.path();
+  }
+  EXPECT_TRUE(std::filesystem::exists(path() / "b/config.toml"));
+}
+
 /// A run on a terminal of its own, which the test can close.
 class Terminal {
  public:
