@@ -16,8 +16,10 @@ namespace {
 /// Rows that are written by one run of a program. Fewer are filled up by the last of them, which changes nothing.
 constexpr std::int64_t kStoredTogether = 64;
 
+/// Flat rows: compilers lay out an array of more axes so that a row of it is no stretch of memory, and copy all of it.
 hlo::Type many(const ValueSpec& input, std::int64_t rows) {
-  return {Shape(input.shape.dims().subspan(1)).with_leading(rows), hlo::element_of(input.dtype)};
+  const std::int64_t elements = input.shape.elements() / input.shape[0];
+  return {input.shape.rank() == 1 ? Shape({rows}) : Shape({rows, elements}), hlo::element_of(input.dtype)};
 }
 
 std::string zeros(std::span<const ValueSpec> inputs, std::int64_t count) {
@@ -46,15 +48,29 @@ std::string storing(std::span<const ValueSpec> inputs, std::int64_t count) {
   return to.module("store_rows", written, aliases);
 }
 
-std::string taking(std::span<const ValueSpec> inputs, std::int64_t count, int steps) {
+std::string taking(std::span<const ValueSpec> inputs, std::int64_t count, int steps, RowLookup lookup) {
   hlo::Builder to;
   std::vector<hlo::Value> kept, taken;
   for (const ValueSpec& input : inputs) kept.push_back(to.argument(many(input, count)));
   const std::int64_t numbers = inputs[0].shape[0] * steps;
   const hlo::Value index = to.argument({Shape({numbers, 1}), hlo::Element::kI32});
+  std::vector<hlo::Value> rows;
+  if (lookup == RowLookup::kGather) {
+    for (const hlo::Value& each : kept) rows.push_back(take(each, index, {0}));
+  } else {
+    for (const ValueSpec& input : inputs) rows.push_back(to.constant(0, many(input, numbers)));
+    rows = to.loop(numbers, rows, [&](const hlo::Value& row, std::span<const hlo::Value> carried) {
+      const hlo::Value number = reshape(row_of(index, row), Shape());
+      std::vector<hlo::Value> next;
+      for (std::size_t i = 0; i < kept.size(); ++i) {
+        next.push_back(with_row(carried[i], row, row_of(kept[i], number)));
+      }
+      return next;
+    });
+  }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Shape& batch = inputs[i].shape;
-    taken.push_back(reshape(take(kept[i], index, {0}), steps == 1 ? batch : batch.with_leading(steps)));
+    taken.push_back(reshape(rows[i], steps == 1 ? batch : batch.with_leading(steps)));
   }
   return to.module("take_rows", taken);
 }
@@ -62,8 +78,9 @@ std::string taking(std::span<const ValueSpec> inputs, std::int64_t count, int st
 }  // namespace
 
 Result<PjrtRows> PjrtRows::make(std::shared_ptr<const pjrt::Client> client, std::size_t device,
-                                std::vector<ValueSpec> inputs, std::int64_t count) {
-  PjrtRows made(std::move(client), device, std::move(inputs), count);
+                                std::vector<ValueSpec> inputs, std::int64_t count, std::optional<RowLookup> lookup) {
+  const RowLookup usual = client->platform() == "tpu" ? RowLookup::kRowByRow : RowLookup::kGather;
+  PjrtRows made(std::move(client), device, std::move(inputs), count, lookup.value_or(usual));
   TROUPE_ASSIGN(const pjrt::LoadedExecutable fill, made.compiled(zeros(made.inputs_, count)));
   TROUPE_ASSIGN(made.rows_, made.run(fill, {}));
   TROUPE_ASSIGN(made.store_, made.compiled(storing(made.inputs_, count)));
@@ -115,7 +132,7 @@ Status PjrtRows::store(std::int64_t first, std::span<const std::span<const std::
 Result<std::vector<pjrt::Buffer>> PjrtRows::take(std::span<const std::int32_t> numbers, int steps) {
   auto found = std::ranges::find(takes_, steps, &Take::steps);
   if (found == takes_.end()) {
-    TROUPE_ASSIGN(pjrt::LoadedExecutable program, compiled(taking(inputs_, count_, steps)));
+    TROUPE_ASSIGN(pjrt::LoadedExecutable program, compiled(taking(inputs_, count_, steps, lookup_)));
     found = takes_.insert(takes_.end(), {steps, std::move(program)});
   }
   TROUPE_ASSIGN(const pjrt::Buffer index,

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <troupe/learner/engine/pjrt/pjrt_clients.hpp>
+#include <troupe/learner/engine/pjrt/pjrt_rows.hpp>
 #include <troupe/learner/ops/image.hpp>
 #include <troupe/learner/ops/shaping.hpp>
 #include <troupe/tests/learner/engine/nets.hpp>
@@ -101,6 +103,37 @@ TEST_F(KeptRows, AreTakenByNumberBitForBit) {
   kept->fetch().value();
   sent->fetch().value();
   EXPECT_TRUE(std::ranges::equal(kept->group(0).values(), sent->group(0).values()));
+}
+
+TEST_F(KeptRows, AreFoundByOneOperationOrInALoop) {
+  if (IsSkipped()) return;
+  constexpr std::int64_t kBatch = 5;
+  const std::vector<ValueSpec> inputs{
+      {Shape({kBatch, 2, 3}), DType::kU8}, {Shape({kBatch}), DType::kF32}, {Shape({kBatch, 4}), DType::kI32}};
+  const Signature signature{{"a", DType::kU8, {2, 3}}, {"b", DType::kF32, {}}, {"c", DType::kI32, {4}}};
+  const Data table(signature, kTable, 11);
+  const BatchView view = table.buffer.view();
+  for (const RowLookup lookup : {RowLookup::kGather, RowLookup::kRowByRow}) {
+    auto rows = PjrtRows::make(pjrt_client("pjrt:cpu").value(), 0, inputs, kTable, lookup).value();
+    rows.store(0, view.columns, kTable).value();
+    for (const int steps : {1, 3}) {
+      std::vector<std::int32_t> numbers;
+      Rng rng(4);
+      for (std::int64_t i = 0; i < kBatch * steps; ++i) numbers.push_back(static_cast<std::int32_t>(rng.below(kTable)));
+      const auto taken = rows.take(numbers, steps).value();
+      ASSERT_EQ(taken.size(), inputs.size());
+      for (std::size_t c = 0; c < taken.size(); ++c) {
+        const std::size_t bytes = signature[c].bytes();
+        std::vector<std::byte> expected, got(bytes * numbers.size());
+        for (const std::int32_t number : numbers) {
+          const auto row = view.columns[c].subspan(static_cast<std::size_t>(number) * bytes, bytes);
+          expected.insert(expected.end(), row.begin(), row.end());
+        }
+        taken[c].begin_copy_to(got).value().await().value();
+        EXPECT_EQ(got, expected) << "column " << c << " of " << steps;
+      }
+    }
+  }
 }
 
 TEST_F(KeptRows, AreZeroUntilTheyAreStored) {
