@@ -106,7 +106,7 @@ std::string name_of(int argc, char** argv) {
 
 int run(int argc, char** argv, const Registry& registry) {
   CLI::App app("Troupe: reinforcement learning on actors.", name_of(argc, argv));
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);  // none is said below, behind what is wrong with the options
   app.set_version_flag("--version", fmt::format("troupe {}", version()), "Print the release and the commit");
   Command chosen;
   add_train_command(app, registry, &chosen);
@@ -140,6 +140,10 @@ int run(int argc, char** argv, const Registry& registry) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return answer(app, error);
+  }
+  if (!chosen) {
+    return fail(Error{Code::kInvalidArgument, fmt::format("a command is missing; see {} --help", app.get_name())},
+                kExitUsage);
   }
   const auto& held_down = learner::max_instruction_set();
   return held_down.ok() ? chosen() : fail(held_down.error(), kExitUsage);

@@ -37,6 +37,14 @@ TEST_F(Cli, HelpExitsWith0AndNamesEveryCommand) {
   }
 }
 
+TEST_F(Cli, AnOptionThatIsNoneIsNamedWithoutACommandToo) {
+  const ProgramResult unknown = run("--nosuch");
+  EXPECT_EQ(unknown.exit_code, 64);
+  EXPECT_NE(unknown.err.find("--nosuch"), std::string::npos) << unknown.err;
+  EXPECT_EQ(run("").exit_code, 64);
+  EXPECT_EQ(run("").err, "troupe: a command is missing; see troupe --help\n");
+}
+
 TEST_F(Cli, VersionNamesReleaseAndCommit) {
   const ProgramResult version = run("version");
   EXPECT_EQ(version.exit_code, 0);
