@@ -27,7 +27,8 @@ std::vector<std::pair<std::string, fs::path>> listed() {
     const std::string_view entry = list.substr(0, list.find(','));
     list.remove_prefix(std::min(entry.size() + 1, list.size()));
     const std::size_t colon = entry.find(':');
-    if (colon != std::string_view::npos) entries.emplace_back(entry.substr(0, colon), entry.substr(colon + 1));
+    if (colon != std::string_view::npos && colon > 0)
+      entries.emplace_back(entry.substr(0, colon), entry.substr(colon + 1));
   }
   return entries;
 }

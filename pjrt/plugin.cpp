@@ -91,8 +91,24 @@ Status Plugin::check_file(const fs::path& path) {
     if (!read_at(head.e_phoff + i * head.e_phentsize, part)) return wrong("a shared object that is cut short");
     if (part.p_type == PT_LOAD) end = std::max<std::uint64_t>(end, part.p_offset + part.p_filesz);
   }
-  if (end <= size) return {};
-  return wrong(fmt::format("a shared object that is cut short: it has {} bytes, expected at least {}", size, end));
+  if (end > size) {
+    return wrong(fmt::format("a shared object that is cut short: it has {} bytes, expected at least {}", size, end));
+  }
+  // The names that it exports are in the table of strings of its dynamic symbols.
+  std::vector<Elf64_Shdr> sections;
+  for (std::uint64_t i = 0; i < head.e_shnum; ++i) {
+    Elf64_Shdr section{};
+    if (!read_at(head.e_shoff + i * head.e_shentsize, section)) break;
+    sections.push_back(section);
+  }
+  const auto symbols = std::ranges::find(sections, Elf64_Word{SHT_DYNSYM}, &Elf64_Shdr::sh_type);
+  if (symbols == sections.end() || symbols->sh_link >= sections.size()) return {};  // dlopen() may know more
+  const Elf64_Shdr& strings = sections[symbols->sh_link];
+  std::string names(std::min<std::uint64_t>(strings.sh_size, size), '\0');
+  file.seekg(static_cast<std::streamoff>(strings.sh_offset))
+      .read(names.data(), static_cast<std::streamsize>(names.size()));
+  if (names.find(c::kEntry) != std::string::npos) return {};
+  return wrong(fmt::format("it exports no {}: it is no PJRT plug-in", c::kEntry));
 }
 
 Result<std::shared_ptr<const Plugin>> Plugin::load(const fs::path& path) {

@@ -104,17 +104,13 @@ class AgentChecker {
     const std::vector<std::string>& replay = config_.get_strings(prefix_ + "replay.device");
     const std::vector<std::string>& learner = config_.get_strings(prefix_ + "learner.device");
     const std::int64_t shards = integer("replay.shards"), learners = integer("learner.count");
-    const auto all = [&replay](auto is_one) {
-      return std::ranges::all_of(replay, [&](const std::string& each) {
-        const auto device = learner::parse_device(each);
-        return device.ok() && is_one(*device);
-      });
-    };
-    const bool held = all([](const learner::Device& each) { return each.is_gpu(); }) ||
-                      all([](const learner::Device& each) { return each.is_pjrt(); });
+    const auto holders = learner::parse_devices(replay), trainers = learner::parse_devices(learner);
+    const bool held = holders.ok() && trainers.ok() && *holders == *trainers &&
+                      (std::ranges::all_of(*holders, &learner::Device::is_gpu) ||
+                       std::ranges::all_of(*holders, &learner::Device::is_pjrt));
     const bool apart = learners == 1 || text("learner.replicator") == "multi_worker";
     demand(
-        held && replay == learner && shards == 1 && apart && !is_served(),
+        held && shards == 1 && apart && !is_served(),
         {"replay.device", "learner.device", "learner.replicator", "replay.shards"},
         fmt::format("{}replay.device must be cpu, or what learner.device is, GPUs or devices of a PJRT plug-in alone, "
                     "with replay.shards = 1 and, of several learners, learner.replicator = \"multi_worker\": got "

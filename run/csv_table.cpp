@@ -173,7 +173,9 @@ Status CsvTable::append(const CsvLine& from) {
     value.name = printable(value.name);
     if (std::ranges::find(names_, value.name) == names_.end()) names_.push_back(value.name);
   }
-  if (names_.size() > columns_) TROUPE_TRY(rewrite([](const CsvLine&) { return true; }));
+  std::error_code gone;  // or emptied, by somebody else
+  const bool there = std::filesystem::file_size(path_, gone) > 0 && !gone;
+  if (names_.size() > columns_ || !there) TROUPE_TRY(rewrite([](const CsvLine&) { return true; }));
   return file_.append(line_text(line, names_));
 }
 

@@ -133,7 +133,8 @@ Status check_initial(const std::string& source) {
   if (!std::filesystem::exists(source, unknown)) return wrong("not there");
   if (std::filesystem::is_directory(source, unknown)) {
     const auto run = open_run_directory(source);
-    return run.ok() ? Status() : wrong("a directory that is no run's");
+    if (!run.ok()) return wrong("a directory that is no run's");
+    return has_checkpoint(*run) ? Status() : wrong("a run without a checkpoint");
   }
   if (!std::filesystem::is_regular_file(source, unknown)) return wrong("no regular file");
   TROUPE_ASSIGN(const std::vector<std::byte> bytes, read_file(source, kFileMax));

@@ -43,6 +43,16 @@ std::int64_t env_actors(const actors::TrainOptions& options) {
   return count;
 }
 
+/// Of replay's rows on a device whose memory is the host's.
+std::uint64_t kept_row_bytes(const actors::AgentOptions& options) {
+  if (!options.replay.device[0].starts_with("pjrt:cpu")) return 0;
+  const auto agent = actors::make_agent(options);
+  if (!agent.ok()) return 0;
+  const auto row = static_cast<std::uint64_t>(row_bytes(agent->item));
+  const std::uint64_t all = row * static_cast<std::uint64_t>(options.replay.max_items);
+  return options.replay.max_bytes > 0 ? std::min(all, static_cast<std::uint64_t>(options.replay.max_bytes)) : all;
+}
+
 std::string in_gigabytes(std::uint64_t bytes) { return fmt::format("{:.1f} GB", static_cast<double>(bytes) / 1e9); }
 
 }  // namespace
@@ -97,6 +107,15 @@ Status check_memory(const actors::TrainOptions& options, std::int64_t processes,
     log::warn("TRP-W106 {}", needs);
     return {};
   };
+  for (const actors::AgentOptions& agent : options.agents) {
+    const std::uint64_t rows = kept_row_bytes(agent);
+    if (available.bytes == 0 || rows <= available.bytes) continue;
+    return Error{
+        Code::kUnavailable,
+        fmt::format("{}replay.device {} takes {} of memory for its rows at the start, and {} are free; take less "
+                    "(replay.max_items, replay.max_bytes)",
+                    section_prefix(agent), agent.replay.device[0], in_gigabytes(rows), in_gigabytes(available.bytes))};
+  }
   TROUPE_TRY(check(least_memory(options, processes), available.bytes, "memory", "free"));
   return check(least_addresses(options, processes), available.addresses, "address space", "allowed (ulimit -v)");
 }

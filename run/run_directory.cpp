@@ -110,6 +110,19 @@ bool has_only_begun_checkpoints(const RunDirectory& run) {
   return true;
 }
 
+bool is_earlier(const fs::path& path) {
+  const std::string name = path.filename().string();
+  std::error_code ignored;
+  return name.starts_with(kEarlier) && fs::is_directory(path, ignored) &&
+         name.find_first_not_of("0123456789", kEarlier.size()) == std::string::npos;
+}
+
+bool has_earlier(const RunDirectory& run) {
+  std::error_code ignored;
+  const fs::directory_iterator entries(run.path, ignored);
+  return std::any_of(begin(entries), end(entries), [](const auto& entry) { return is_earlier(entry.path()); });
+}
+
 /// Moves what an unfinished start has left into a folder of its own.
 Status set_aside(const RunDirectory& run) {
   std::error_code error;
@@ -117,9 +130,12 @@ Status set_aside(const RunDirectory& run) {
   for (int n = 1; aside.empty() || fs::exists(aside, error); ++n) aside = run.path / fmt::format("{}{}", kEarlier, n);
   fs::create_directory(aside, error);
   if (error) return cannot_make(aside, error);
-  for (const std::string_view file : kLeftByAStart) {
-    if (!fs::exists(run.path / file, error)) continue;
-    fs::rename(run.path / file, aside / file, error);
+  std::vector<fs::path> left;
+  for (const auto& entry : fs::directory_iterator(run.path, error)) {
+    if (is_left_by_a_start(entry.path().filename().string())) left.push_back(entry.path());
+  }
+  for (const fs::path& path : left) {
+    fs::rename(path, aside / path.filename(), error);
     if (error) return Error{Code::kIo, fmt::format("{}: {}", run.shown(), error.message())};
   }
   log::info("what an earlier start without a checkpoint had recorded is in {}", printable(aside.string()));
@@ -129,11 +145,11 @@ Status set_aside(const RunDirectory& run) {
 /// Makes room in a directory that holds something: nothing but an earlier start of a run that had no checkpoint yet.
 Status take_over(const RunDirectory& run, const fs::path& config) {
   std::error_code error;
-  bool known = has_only_begun_checkpoints(run), begun = false;
+  bool known = has_only_begun_checkpoints(run), begun = has_earlier(run);
   for (const auto& entry : fs::directory_iterator(run.path, error)) {
     const std::string name = entry.path().filename().string();
     const bool is_config = is_of(name, kLeftByAStart.front());
-    known = known && !entry.is_symlink() && (name == kLog || name.starts_with(kEarlier) || is_left_by_a_start(name)) &&
+    known = known && !entry.is_symlink() && (name == kLog || is_earlier(entry.path()) || is_left_by_a_start(name)) &&
             name != kSummaryFile && (!is_config || is_config_of_a_start(entry, config));
     begun = begun || is_config;
   }
@@ -203,6 +219,7 @@ ClaimedRun::~ClaimedRun() {
   if (!lock_->is_in_place(run_)) return;  // what is there now is somebody else's
   std::error_code ignored;
   clear_start(run_.path);
+  if (has_earlier(run_)) return;  // whose log it is, too
   fs::remove(run_.log(), ignored);
   if (first_made_.empty()) return;
   // From the innermost out, and only what is empty: somebody else may have begun to use one of them.

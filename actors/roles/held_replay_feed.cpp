@@ -22,7 +22,8 @@ Status HeldReplayFeed::make_replica() {
 Status HeldReplayFeed::make_intake(const MakeTable& make_table, const std::string& device) {
   TROUPE_ASSIGN(intake_, ReplayIntake::make(options_.replay, identity_, make_table));
   const replay::TableOptions& table = intake_->table().options();
-  log::info("{}: replay on {}, for {} items", identity_.name(), device, table.max_items);
+  log::info("{}: replay on {}, for {} items of {} bytes", identity_.name(), device, table.max_items,
+            row_bytes(table.signature));
   if (Stacks(table.signature).any()) {
     log::warn("TRP-W303 {}: replay on {} holds whole stacks, {} bytes an item; on the host each plane is kept once",
               identity_.name(), device, row_bytes(table.signature));

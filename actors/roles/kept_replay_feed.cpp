@@ -33,8 +33,8 @@ class KeptReplayFeed final : public HeldReplayFeed {
   Result<std::int64_t> begin(learner::Replicator& replicator, std::int64_t most) override {
     learner::Program& program = replicator.program();
     if (program.kept_rows() == 0) TROUPE_TRY(keep_rows(program));  // that of a group of another size
-    TROUPE_TRY(send_rows(program));
-    if (program.staged() == 0) {
+    if (program.staged() == 0) {                                   // else those that a group did not come to take
+      TROUPE_TRY(send_rows(program));
       drawn_.clear();
       const std::int64_t steps = steps_ready(std::min(most, std::int64_t{replicator.steps_per_launch()}));
       for (std::int64_t step = 0; step < steps; ++step) TROUPE_TRY(draw(program));

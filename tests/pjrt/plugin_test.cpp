@@ -38,7 +38,7 @@ TEST(PjrtPlugin, FileThatIsNoLibraryIsRefused) {
 
 TEST(PjrtPlugin, LibraryThatIsCutShortIsRefusedAndNotTouched) {
   const auto path = std::filesystem::path(testing::TempDir()) / "cut_short.so";
-  std::filesystem::copy_file(PJRT_EMPTY, path, std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::copy_file(PJRT_OTHER_MAJOR, path, std::filesystem::copy_options::overwrite_existing);
   ASSERT_TRUE(Plugin::check_file(path).ok());
   for (const std::uintmax_t bytes : {std::uintmax_t{4096}, std::uintmax_t{70}, std::uintmax_t{5}}) {
     std::filesystem::resize_file(path, bytes);

@@ -228,6 +228,9 @@ TEST_F(CsvMetrics, AFileThatIsRemovedIsMadeAnewAndAnothersIsLeftAlone) {
   CsvSink sink = open();
   ASSERT_TRUE(sink.write(row(1, {{"a", 1}})).ok());
   std::filesystem::remove(paths().metrics);
+  ASSERT_TRUE(sink.write(row(2, {{"a", 2}})).ok());
+  EXPECT_EQ(metrics(), "wall_s,env_steps,learner_steps,a\n2,10,2,2\n");
+  std::filesystem::resize_file(paths().metrics, 0);
   ASSERT_TRUE(sink.write(row(2, {{"a", 2}, {"b", 3}})).ok());
   EXPECT_EQ(metrics(), "wall_s,env_steps,learner_steps,a,b\n2,10,2,2,3\n");
   std::ofstream(paths().metrics) << "wall_s,env_steps,learner_steps,other\n1,1,1,1\n";

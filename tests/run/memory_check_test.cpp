@@ -55,6 +55,19 @@ TEST(MemoryCheck, CountsPoliciesThatEnvActorsHaveThemselvesAndProcesses) {
   EXPECT_EQ(least_memory({.replicas = {{}}}, 1), 0u) << "there are no env actors";
 }
 
+TEST(MemoryCheck, CountsReplayOnADeviceOfTheHost) {
+  actors::TrainOptions options = run_of(1);
+  options.agents[0].replay.max_items = 1'000'000'000;
+  options.agents[0].replay.max_bytes = 0;
+  EXPECT_TRUE(check_memory(options, 1, {8'000'000'000, 0}).ok()) << "it comes row by row";
+  options.agents[0].replay.device = {"pjrt:cpu"};
+  const Status refused = check_memory(options, 1, {8'000'000'000, 0});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().message, HasSubstr("replay.device pjrt:cpu takes"));
+  options.agents[0].replay.max_bytes = 1'000'000'000;
+  EXPECT_TRUE(check_memory(options, 1, {8'000'000'000, 0}).ok());
+}
+
 TEST(MemoryCheck, ThisMachineHasSome) {
   const std::uint64_t available = available_memory().bytes;
   EXPECT_GT(available, 10'000'000u);

@@ -179,6 +179,15 @@ TEST_F(StartedRun, SetsAsideWhatWasRecordedWithoutACheckpoint) {
   begin_again();
   EXPECT_EQ(text_of("a/earlier-1/metrics.csv"), "wall_s\n1\n");
   EXPECT_EQ(text_of("a/earlier-2/evaluations.csv"), "wall_s\n2\n");
+  EXPECT_TRUE(std::filesystem::exists("a/earlier-1/events.out.tfevents.1.host"));
+  {  // a start that fails at once
+    Result<ClaimedRun> failed = make_run_directory({.requested = "a", .name = "x"});
+    ASSERT_TRUE(failed.ok()) << failed.error().message;
+  }
+  EXPECT_TRUE(std::filesystem::exists("a/log.txt")) << "of those before";
+  begin_again();
+  std::ofstream("a/earlier-notes.txt") << "x";
+  EXPECT_TRUE(refused()) << "somebody's own";
 }
 
 TEST_F(StartedRun, KeepsEveryCheckpointAndWhatIsNotItsOwn) {

@@ -263,6 +263,7 @@ TEST(TrainSchema, ReportsWhatOnlySeveralKeysTogetherGetWrong) {
             "replay.shards = 1 and, of several learners, learner.replicator = \"multi_worker\": got \"cuda:1\" with "
             "learner.device \"cuda:0\", \"cuda:1\", 1 shards, 2 learners and learner.replicator \"multi_worker\"");
   EXPECT_EQ(message_of(env + "[replay]\ndevice = 'tpu:1'\n[learner]\ndevice = 'tpu:1'"), "ok");
+  EXPECT_EQ(message_of(env + "[replay]\ndevice = 'pjrt:cpu'\n[learner]\ndevice = 'pjrt:cpu#0'"), "ok");
   EXPECT_THAT(message_of(env + "[replay]\ndevice = ['pjrt:cpu#0', 'cuda:1']\n[learner]\ndevice = ['pjrt:cpu#0', "
                                "'cuda:1']\ncount = 2"),
               ::testing::StartsWith("f:3: replay.device must be cpu"));
