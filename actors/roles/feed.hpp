@@ -1,8 +1,8 @@
 #pragma once
-// Where a trainer's steps come from (actors/roles/trainer.hpp): batches that replay sends (replay_feed), replay that the
-// trainer holds itself, on its GPU (gpu_replay_feed) or another device (kept_replay_feed), the replica's own data
-// (input_feed), or the other side of a GAN (split_gan). The trainer asks for steps in launches, so that a GPU works on one while the host sees to what the one
-// before has put out and the next one needs:
+// Where a trainer's steps come from (actors/roles/trainer.hpp): batches that replay sends (replay_feed), replay that
+// the trainer holds itself, on its GPU (gpu_replay_feed) or another device (kept_replay_feed), the replica's own data
+// (input_feed), or the other side of a GAN (split_gan). The trainer asks for steps in launches, so that a GPU works on
+// one while the host sees to what the one before has put out and the next one needs:
 //
 //   take()   while a launch is under way        begin()   once it is done        done()   with its results
 #include <cstdint>

@@ -1,11 +1,10 @@
 #include <troupe/actors/roles/kept_replay_feed.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 #include <vector>
 
-#include <troupe/actors/roles/replay_batches.hpp>
+#include <troupe/actors/roles/replay_feed.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -46,17 +45,11 @@ class KeptReplayFeed final : public HeldReplayFeed {
 
   Status done(learner::Replicator& replicator) override {
     if (options_.importance_exponent == 0) return {};
-    std::vector<replay::Key> keys;
-    std::vector<double> priorities;
+    std::vector<replay::Key> keys(batch());
     for (std::size_t step = 0; step * batch() < drawn_.size(); ++step) {
-      keys.clear();
-      priorities.clear();
-      for (std::size_t row = 0; row < batch(); ++row) keys.push_back(drawn_[step * batch() + row].key);
-      const bool skipped = replicator.program().skipped(static_cast<int>(step));
-      for (const float value : replicator.output(options_.priority_output, static_cast<int>(step))) {
-        priorities.push_back(skipped && !std::isfinite(value) ? 0 : value);
-      }
-      TROUPE_TRY(intake_->table().update_priorities(keys, priorities));
+      for (std::size_t row = 0; row < batch(); ++row) keys[row] = drawn_[step * batch() + row].key;
+      TROUPE_TRY(intake_->table().update_priorities(
+          keys, priorities_after(replicator, options_.priority_output, static_cast<int>(step))));
     }
     return {};
   }

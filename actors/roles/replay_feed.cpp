@@ -6,6 +6,15 @@
 
 namespace troupe::actors {
 
+std::vector<double> priorities_after(learner::Replicator& replicator, const std::string& output, int step) {
+  const bool skipped = replicator.program().skipped(step);
+  std::vector<double> priorities;
+  for (const float value : replicator.output(output, step)) {
+    priorities.push_back(skipped && !std::isfinite(value) ? 0 : value);
+  }
+  return priorities;
+}
+
 FeedSpec replay_feed(ReplayFeedOptions options) {
   return {.inlets = ReplayBatches::inlets(),
           .outlets = ReplayBatches::outlets(),
@@ -60,15 +69,9 @@ Result<std::int64_t> ReplayFeed::begin(learner::Replicator& replicator, std::int
 }
 
 Status ReplayFeed::done(learner::Replicator& replicator) {
-  const learner::Program& program = replicator.program();
-  std::vector<double> priorities;
   for (std::size_t step = 0; step < under_way_; ++step) {
     if (options_.batches.prioritised) {
-      const auto values = replicator.output(options_.priority_output, static_cast<int>(step));
-      const bool skipped = program.skipped(static_cast<int>(step));
-      priorities.clear();
-      for (const float value : values) priorities.push_back(skipped && !std::isfinite(value) ? 0 : value);
-      batches_.answer(taken_.front(), priorities);
+      batches_.answer(taken_.front(), priorities_after(replicator, options_.priority_output, static_cast<int>(step)));
     }
     taken_.pop_front();
   }

@@ -19,10 +19,13 @@ struct ReplayFeedOptions {
   MakeFedReplica make_replica;
   Signature signature;
   ReplayBatchesOptions batches;
-  /// The step's output that is each row's new priority, >= 0. When a step is skipped, a row whose value is not finite
-  /// gets 0, so that it is not drawn again.
+  /// The step's output that is each row's new priority, >= 0; see priorities_after().
   std::string priority_output = "td_error";
 };
+
+/// The rows' new priorities after step `step` of a launch, those of its output `output`. When the step was skipped, a
+/// row whose value is not finite gets 0, so that it is not drawn again.
+std::vector<double> priorities_after(learner::Replicator& replicator, const std::string& output, int step);
 
 /// Ports: those of ReplayBatches. At most the batches of two launches wait.
 FeedSpec replay_feed(ReplayFeedOptions options);

@@ -1,8 +1,8 @@
 #pragma once
 // The way into replay, for the role that owns a table: trajectories of env actors are checked, kept in the journal,
 // inserted as far as the rate limiter admits, and acknowledged. Who draws from the table is another matter: the replay
-// role, which sends batches to trainers (actors/roles/replay_actor), or a trainer that holds it, with rows in the memory
-// of its device (actors/roles/held_replay_feed).
+// role, which sends batches to trainers (actors/roles/replay_actor), or a trainer that holds it, with rows in its
+// device's memory (actors/roles/held_replay_feed).
 #include <cstdint>
 #include <functional>
 #include <memory>

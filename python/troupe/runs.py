@@ -133,9 +133,9 @@ class Run:
         return self.wait(timeout)
 
     def checkpoints(self) -> list[pathlib.Path]:
-        """Folders of its whole checkpoints, the oldest first."""
-        folders = [path for path in self.directory.glob("checkpoints/*") if path.name.startswith(("step-", "cut"))]
-        return sorted((path for path in folders if ".tmp" not in path.name), key=lambda path: path.stat().st_mtime_ns)
+        """Its whole checkpoints, the oldest first: a folder each, over nodes the file that names the parts."""
+        found = [*self.directory.glob("checkpoints/step-*"), *self.directory.glob("checkpoints/cut*.json")]
+        return sorted((path for path in found if not path.name.endswith(".damaged.json")), key=lambda path: path.stat().st_mtime_ns)
 
     @property
     def summary(self) -> dict[str, Any]:

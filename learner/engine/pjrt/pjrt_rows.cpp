@@ -130,10 +130,10 @@ Status PjrtRows::store(std::int64_t first, std::span<const std::span<const std::
 }
 
 Result<std::vector<pjrt::Buffer>> PjrtRows::take(std::span<const std::int32_t> numbers, int steps) {
-  auto found = std::ranges::find(takes_, steps, &Take::steps);
+  auto found = takes_.find(steps);
   if (found == takes_.end()) {
     TROUPE_ASSIGN(pjrt::LoadedExecutable program, compiled(taking(inputs_, count_, steps, lookup_)));
-    found = takes_.insert(takes_.end(), {steps, std::move(program)});
+    found = takes_.emplace(steps, std::move(program)).first;
   }
   TROUPE_ASSIGN(const pjrt::Buffer index,
                 client_->copy_from_host(
@@ -141,7 +141,7 @@ Result<std::vector<pjrt::Buffer>> PjrtRows::take(std::span<const std::int32_t> n
   std::vector<const pjrt::Buffer*> arguments;
   for (const pjrt::Buffer& each : rows_) arguments.push_back(&each);
   arguments.push_back(&index);
-  return run(found->program, arguments);
+  return run(found->second, arguments);
 }
 
 std::size_t PjrtRows::bytes() const {

@@ -4,6 +4,7 @@
 // small program of its own takes the batches of a launch, in the order in which the device gets its work.
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -51,11 +52,7 @@ class PjrtRows {
   RowLookup lookup_;
   std::vector<pjrt::Buffer> rows_;  ///< by inputs
   pjrt::LoadedExecutable store_;
-  struct Take {
-    int steps;
-    pjrt::LoadedExecutable program;
-  };
-  std::vector<Take> takes_;  ///< of launches of so many steps
+  std::map<int, pjrt::LoadedExecutable> takes_;  ///< by the steps of a launch
   std::vector<std::byte> padded_;
 };
 
