@@ -166,7 +166,7 @@ TEST_F(TrainCommand, ATermSignalMakesACheckpointAndExitsWith0) {
 
 TEST_F(TrainCommand, ATermSignalEndsALongFinalEvaluation) {
   const ProgramResult ended = run_script(path(), R"(
-troupe train small.toml --run-dir b --set max_env_steps=500 --set evaluator.episodes=3000 \
+troupe train small.toml --run-dir b --set max_env_steps=500 --set evaluator.episodes=1000 \
   --set evaluator.every_learner_steps=1000000 >out 2>&1 &
 until ls b/checkpoints/step-* >/dev/null 2>&1; do sleep 0.05; done
 sleep 0.5
